@@ -1,0 +1,1 @@
+"""RPRM stage 1: does drafter entropy tell acceptance beyond the distance ahead?"""
