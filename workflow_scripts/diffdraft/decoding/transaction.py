@@ -1,0 +1,120 @@
+"""A verify forward of which any prefix can be committed to the cache.
+
+Attention layers are cut back by their offset. A linear layer has overwritten its state, so either
+every state of the block is recorded on the way (`SnapshotTransaction`), or the block is taken back
+and its prefix run again (`ReplayTransaction`, one forward more: the oracle).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+from mlx_lm.models.cache import ArraysCache
+
+from diffdraft.decoding.cache_state import CacheSnapshot, evaluate
+from diffdraft.layers.gated_delta import delta_inputs, delta_output, recurrent_states
+from diffdraft.layers.walk import head, walk_layers
+
+
+class Transaction(ABC):
+    """One block: `run` it once, then `commit` a prefix of it once."""
+
+    def __init__(self, model: Any, cache: list[Any]) -> None:
+        self.model, self.cache = model, cache
+        self.before = CacheSnapshot.take(cache)
+        self.ids: list[int] = []
+        self.open = False
+
+    def run(self, ids: Sequence[int]) -> mx.array:
+        """Forward over W tokens, frozen weights only; returns evaluated logits [W, V]."""
+        if self.ids or not ids:
+            raise ValueError("a transaction runs one block, of at least one token")
+        self.ids, self.open = list(ids), True
+        logits_BWV = self._forward(mx.array([self.ids], dtype=mx.int32))
+        mx.eval(logits_BWV)
+        return logits_BWV[0]
+
+    def commit(self, rows: int) -> int:
+        """Keep the first `rows` of the block (0 takes it back); returns forwards spent on it."""
+        if not self.open:
+            raise ValueError("nothing to commit: the block was not run, or is committed already")
+        if not 0 <= rows <= len(self.ids):
+            raise ValueError(f"cannot commit {rows} rows of a block of {len(self.ids)}")
+        self.open = False
+        spent = 0 if rows == len(self.ids) else self._keep(rows)
+        if rows:
+            evaluate(self.cache)
+        self.before.check_length(rows)
+        return spent
+
+    @abstractmethod
+    def _forward(self, ids_BW: mx.array) -> mx.array:
+        """Run the block on the cache; returns logits [1, W, V]."""
+
+    @abstractmethod
+    def _keep(self, rows: int) -> int:
+        """Make the cache what it would be after fewer than all rows; returns forwards spent."""
+
+
+class ReplayTransaction(Transaction):
+    """The model's own forward; a prefix costs a second one."""
+
+    def _forward(self, ids_BW: mx.array) -> mx.array:
+        return self.model(ids_BW, cache=self.cache)
+
+    def _keep(self, rows: int) -> int:
+        self.before.restore()
+        if rows == 0:
+            return 0
+        self.model(mx.array([self.ids[:rows]], dtype=mx.int32), cache=self.cache)
+        return 1
+
+
+class _Recorded(NamedTuple):
+    """A linear layer's convolution rows [1, 3 + W, U], and W + 1 states [1, H, Dv, Dk]."""
+
+    conv_input_BRU: mx.array
+    states_BHVK: list[mx.array]
+
+
+class SnapshotTransaction(Transaction):
+    """Linear layers step token by token and keep every state; a prefix costs no forward."""
+
+    def __init__(self, model: Any, cache: list[Any]) -> None:
+        super().__init__(model, cache)
+        self.recorded: dict[int, _Recorded] = {}
+
+    def _forward(self, ids_BW: mx.array) -> mx.array:
+        if not any(isinstance(entry, ArraysCache) for entry in self.cache):
+            return self.model(ids_BW, cache=self.cache)
+        return head(self.model, walk_layers(self.model, ids_BW, self._attend, self._recur))
+
+    def _attend(self, index: int, mixer: Any, x_BTD: mx.array) -> mx.array:
+        entry = self.cache[index]
+        mask = entry.make_mask(x_BTD.shape[1], return_array=False, window_size=None)
+        return mixer(x_BTD, mask=mask, cache=entry)
+
+    def _recur(self, index: int, mixer: Any, x_BTD: mx.array) -> mx.array:
+        window_BWU, state_BHVK = self.cache[index].cache
+        inputs = delta_inputs(mixer, x_BTD, window_BWU)
+        y_BTHV, states = recurrent_states(inputs, state_BHVK)
+        self.recorded[index] = _Recorded(inputs.conv_input_BRU, states)
+        self._set(index, x_BTD.shape[1])
+        return delta_output(mixer, y_BTHV, inputs.z_BTHV)
+
+    def _set(self, index: int, rows: int) -> None:
+        """Give a linear layer the convolution window and the state after `rows` tokens."""
+        conv_input, states = self.recorded[index]
+        kept = conv_input.shape[1] - (len(states) - 1)
+        self.cache[index][0] = mx.contiguous(conv_input[:, rows : rows + kept])
+        self.cache[index][1] = states[rows]
+
+    def _keep(self, rows: int) -> int:
+        if rows == 0:
+            self.before.restore()
+            return 0
+        self.before.move_attention(rows)
+        for index in self.recorded:
+            self._set(index, rows)
+        return 0
