@@ -1,0 +1,1 @@
+"""Plans, their ledger, the verdict engine, promotion and the audit. Never imports MLX."""

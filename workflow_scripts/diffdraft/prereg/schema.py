@@ -1,0 +1,247 @@
+"""What a plan must say: the pydantic models behind `prereg/STUDY.yaml` and `schema.json`.
+
+Every threshold that decides anything is a `bound` in a plan. Unknown keys are errors.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    Discriminator,
+    Field,
+    FiniteFloat,
+    PositiveInt,
+    PrivateAttr,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
+
+from diffdraft import files
+from diffdraft.errors import UserError
+from diffdraft.prereg.criteria import Criterion, Name, Otherwise, Rule, Strict, Text, VerdictRule
+from diffdraft.prereg.reading import fit, parse_yaml, refuse
+
+Scope = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.]+$")]
+Constant = bool | int | FiniteFloat | str
+AnalysisValue = Constant | list[Constant] | dict[str, Constant | list[Constant]]
+
+
+class Hypothesis(Strict):
+    id: Text
+    claim: Text
+    falsified_by: Text
+
+
+class Arm(Strict):
+    id: Text
+    description: Text
+
+
+class Decision(Strict):
+    """A choice that could have been made otherwise, and why it was made this way."""
+
+    choice: Text
+    reason: Text
+
+
+class WindowSample(Strict):
+    """A sample of text windows, `windows` of them in each stratum."""
+
+    windows: PositiveInt
+    window_tokens: PositiveInt
+    block_size: PositiveInt
+    batches: PositiveInt
+    batch_size: PositiveInt
+    strata: list[Text] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _sizes_agree(self) -> "WindowSample":
+        if self.windows != self.batches * self.batch_size:
+            raise refuse("windows", self.windows, "batches x batch_size")
+        return self
+
+
+class PromptSample(Strict):
+    """A sample of prompts, each decoded by both arms in `abba_blocks` blocks of A B B A.
+
+    A row is busy when the load just before it, as a share of all cores, is above
+    `max_load_before`.
+    """
+
+    prompts: PositiveInt
+    categories: PositiveInt
+    tokens: PositiveInt
+    block_size: PositiveInt
+    abba_blocks: PositiveInt
+    max_load_before: FiniteFloat = Field(gt=0)
+
+    @model_validator(mode="after")
+    def _categories_are_equal(self) -> "PromptSample":
+        if self.prompts % self.categories:
+            raise refuse("prompts", self.prompts, "a multiple of `categories`")
+        return self
+
+
+def _sample_kind(value: Any) -> str:
+    keys = value if isinstance(value, dict) else vars(value) if hasattr(value, "__dict__") else ()
+    return "prompts" if "prompts" in keys else "windows"
+
+
+Sample = Annotated[
+    Annotated[WindowSample, Tag("windows")] | Annotated[PromptSample, Tag("prompts")],
+    Discriminator(_sample_kind),
+]
+
+
+class PlannedModel(Strict):
+    """Which target a profile uses. `fingerprint` is given when the weights exist beforehand."""
+
+    target: Text
+    revision: Text
+    fingerprint: Text | None = None
+
+
+class Outcome(Strict):
+    """A metric that the analysis computes by this name."""
+
+    metric: Name
+    meaning: Text
+
+
+class Scopes(Strict):
+    """Every scope is judged and reported; the one that carries gives the study its verdict."""
+
+    carries: Scope
+    reported: list[Scope] = Field(default_factory=list)
+
+    def names(self) -> list[str]:
+        return [self.carries, *self.reported]
+
+
+class Stop(Strict):
+    """`stage` does not run unless the carried verdict is one of `unless`."""
+
+    stage: Name
+    unless: list[Text] = Field(min_length=1)
+
+
+class Exploratory(Strict):
+    """Measured and shown, never part of a criterion."""
+
+    measure: Name
+    reason: Text
+
+
+class Plan(Strict):
+    """A pre-registered study. `parse_plan` and `load_plan` also set `sha256` of the bytes."""
+
+    study: Name
+    title: Text
+    question: Text
+    hypotheses: list[Hypothesis] = Field(min_length=1)
+    arms: list[Arm] = Field(min_length=1)
+    axis: Text
+    decisions: list[Decision]
+    samples: dict[Name, Sample] = Field(min_length=1)
+    seeds: dict[Name, int]
+    models: dict[Name, PlannedModel] = Field(min_length=1)
+    outcomes: list[Outcome] = Field(min_length=1)
+    exclusions: list[Text]
+    analysis: dict[Name, AnalysisValue]
+    scopes: Scopes
+    criteria: list[Criterion] = Field(min_length=1)
+    verdicts: list[VerdictRule] = Field(min_length=1)
+    stops: Stop | None = None
+    does_not_show: list[Text] = Field(min_length=1)
+    exploratory: list[Exploratory] = Field(default_factory=list)
+
+    _sha256: str = PrivateAttr(default="")
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the plan's bytes; empty for a plan that did not come from bytes."""
+        return self._sha256
+
+    def rules(self) -> list[Rule]:
+        """The verdict rules in order, without the closing `otherwise`."""
+        return [rule for rule in self.verdicts if isinstance(rule, Rule)]
+
+    def verdict_strings(self) -> list[str]:
+        return [
+            rule.verdict if isinstance(rule, Rule) else rule.otherwise for rule in self.verdicts
+        ]
+
+    @model_validator(mode="after")
+    def _verdicts_end_with_otherwise(self) -> "Plan":
+        *earlier, last = self.verdicts
+        if not isinstance(last, Otherwise):
+            raise refuse("verdicts", "no `otherwise` at the end", "a last entry `otherwise`")
+        if any(isinstance(rule, Otherwise) for rule in earlier):
+            raise refuse("verdicts", "an `otherwise` before the end", "only a last one")
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> "Plan":
+        lists = {
+            "hypotheses": [h.id for h in self.hypotheses],
+            "arms": [arm.id for arm in self.arms],
+            "outcomes": [outcome.metric for outcome in self.outcomes],
+            "criteria": [criterion.id for criterion in self.criteria],
+            "scopes": self.scopes.names(),
+            "exploratory": [entry.measure for entry in self.exploratory],
+        }
+        for field, names in lists.items():
+            for name in names:
+                if names.count(name) > 1:
+                    raise refuse(field, f"{name} twice", "unique names")
+        return self
+
+    @model_validator(mode="after")
+    def _references_exist(self) -> "Plan":
+        criteria = {criterion.id for criterion in self.criteria}
+        for name in (name for rule in self.rules() for name in rule.when.ids()):
+            if name not in criteria:
+                raise refuse("verdicts", name, "ids listed under criteria")
+        for verdict in self.stops.unless if self.stops else []:
+            if verdict not in self.verdict_strings():
+                raise refuse("stops.unless", verdict, "verdicts of this plan")
+        if set(self.samples) != set(self.models):
+            raise refuse("models", sorted(self.models), "the same profiles as under samples")
+        return self
+
+    @model_validator(mode="after")
+    def _criteria_use_declared_metrics(self) -> "Plan":
+        metrics = {outcome.metric for outcome in self.outcomes}
+        exploratory = {entry.measure for entry in self.exploratory}
+        for criterion in self.criteria:
+            for leaf in criterion.passes_when.leaves():
+                field = f"criteria.{criterion.id}"
+                if leaf.metric in exploratory:
+                    raise refuse(field, leaf.metric, "no exploratory measure")
+                if leaf.metric not in metrics:
+                    raise refuse(field, f"metric {leaf.metric}", "a metric listed under outcomes")
+        return self
+
+
+def parse_plan(data: bytes, file: object) -> Plan:
+    """Read a plan from its bytes; `file` is named in errors."""
+    plan = fit(Plan, parse_yaml(data, file), file)
+    plan._sha256 = files.sha256_bytes(data)
+    return plan
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read a plan file. Raises `UserError` on anything the schema does not allow."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(path, "file", "nothing there", "a plan")
+    plan = parse_plan(path.read_bytes(), path)
+    if plan.study != path.stem:
+        raise UserError(path, "study", repr(plan.study), f"the file's name, {path.stem!r}")
+    return plan
+
+
+def export() -> dict[str, Any]:
+    """The plan schema as JSON Schema, as committed in `prereg/schema.json`."""
+    return Plan.model_json_schema()
