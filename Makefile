@@ -1,0 +1,82 @@
+# Needs make and Python 3.11 or newer; everything else comes from the lock files.
+PROFILE ?= tiny
+CORES ?= all
+SHELL := /bin/bash
+
+VENV := .venv
+ANALYSIS := .venv-analysis
+SNAKEMAKE := $(VENV)/bin/snakemake --cores $(CORES) --config profile=$(PROFILE)
+REPORT := build/$(PROFILE)/report/measured
+
+.PHONY: help run test bench audit reanalyse lock clean
+.DEFAULT_GOAL := help
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(VENV)/from-lock  ## train, measure, analyse, judge and report, on every core (CORES=, PROFILE=)
+	$(SNAKEMAKE)
+	@cat $(REPORT)/summary.md
+	@echo "Report: $(REPORT)/index.html"
+
+test: $(VENV)/from-lock  ## lint, types and tests
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/snakefmt --check Snakefile rules
+	$(VENV)/bin/snakemake --lint
+	$(VENV)/bin/python -m pytest
+
+bench: $(VENV)/from-lock  ## speed ratios against their bars, measured in one run
+	PYTHONPATH=workflow_scripts $(VENV)/bin/python -m bench
+
+audit: $(VENV)/from-lock  ## did the plans precede the results, and do the verdicts follow from the rows?
+	$(VENV)/bin/python workflow_scripts/audit.py
+
+reanalyse: $(ANALYSIS)/from-lock  ## derive every committed verdict again from its rows; no MLX installed
+	$(ANALYSIS)/bin/snakemake --cores $(CORES) --config profile=$(PROFILE) -- reanalyse
+
+lock: $(VENV)/from-lock  ## resolve pyproject.toml into the lock files and environment specifications
+	$(VENV)/bin/python -m pip install --quiet uv
+	$(call compile,--all-extras,requirements.lock)
+	$(call compile,,envs/analysis.lock)
+	$(call conda,requirements.lock,envs/models.yaml)
+	$(call conda,envs/analysis.lock,envs/analysis.yaml)
+
+clean:  ## remove build/ and Snakemake's own records; the environments stay
+	rm -rf build .snakemake
+
+# The stamp is a copy of the lock file that was installed: a file of another content installs again.
+$(VENV)/from-lock: requirements.lock
+	$(call install,$(VENV),$<)
+
+$(ANALYSIS)/from-lock: envs/analysis.lock
+	$(call install,$(ANALYSIS),$<)
+
+define install
+@if ! cmp -s $(2) $(1)/from-lock; then set -e; found=; \
+  for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+    if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; \
+    then found=$$python; break; fi; \
+  done; \
+  if [ -z "$$found" ]; then \
+    echo "error: PATH: python: found none of 3.11 or newer with venv; expected one of python3.11 to python3.14 or python3" >&2; \
+    exit 3; \
+  fi; \
+  $(1)/bin/python -m pip --version > /dev/null 2>&1 || $$found -m venv $(1); \
+  echo "Installing $(2) into $(1)"; \
+  $(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2); \
+  cp $(2) $(1)/from-lock; \
+fi; touch $(1)/from-lock
+endef
+
+define compile
+$(VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate \
+  --python-version 3.11 --custom-compile-command 'make lock' $(1) pyproject.toml -o $(2)
+endef
+
+define conda
+{ printf '%s\n' '# Written by `make lock` from $(1), for Snakemake to deploy with conda.' \
+  'channels:' '  - conda-forge' 'dependencies:' '  - python >=3.11' '  - pip' '  - pip:'; \
+  sed -nE 's/^([a-z0-9].*) \\$$/      - "\1"/p' $(1); } > $(2)
+endef

@@ -1,0 +1,129 @@
+# Names and functions that the rules share.
+#
+# Besides its files, a step depends on its parameter `version`, a digest of the code that its script
+# runs and of the profile's settings that concern it (diffdraft/code_digest.py). Scripts listed as
+# inputs would go by file times, which a clone sets at random, and would leave out the library.
+# This way a comment, or a module that a script never imports, reruns nothing, and a change of what
+# it computes does.
+import fcntl
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, f"{workflow.basedir}/workflow_scripts")
+
+from diffdraft import files
+from diffdraft.code_digest import code_digest
+from diffdraft.config import load_profile
+from diffdraft.errors import UserError
+
+SCRIPTS = Path(workflow.basedir) / "workflow_scripts"
+STUDIES = ("rprm", "paired_timing")
+TAGS = ("primary", "replication")
+EVIDENCE = ("measured", "committed")
+
+
+# `python` in a command is the interpreter that runs Snakemake (or that of the rule's environment,
+# where Snakemake deploys one). Its path is no part of a command, so a moved folder reruns nothing.
+envvars:
+    "PATH",
+
+
+os.environ["PATH"] = os.pathsep.join(
+    (str(Path(sys.executable).parent), os.environ["PATH"])
+)
+
+
+def active_profile():
+    """The profile that the configuration names, its file and its settings, or one line."""
+    if unknown := sorted(set(config) - {"profile"}):
+        raise UserError("config", unknown[0], "an unknown key", "profile only")
+    name = config.get("profile")
+    names = sorted(
+        path.stem for path in Path(workflow.basedir, "config/profiles").glob("*.yaml")
+    )
+    if name not in names:
+        raise UserError("config", "profile", repr(name), f"one of {', '.join(names)}")
+    return name, f"config/profiles/{name}.yaml"
+
+
+def checked(function, *arguments):
+    """Call a function; bad input ends the run with its one line."""
+    try:
+        return function(*arguments)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(3)
+
+
+PROFILE, PROFILE_FILE = checked(active_profile)
+SETTINGS = checked(load_profile, PROFILE_FILE).model_dump(mode="json")
+BUILD = f"build/{PROFILE}"
+RESULTS = f"results/{PROFILE}"
+# Most of MLX's CPU work is single-threaded, so steps on a tiny model run side by side; a larger
+# model has the machine to itself.
+MODEL_THREADS = 1 if PROFILE == "tiny" else workflow.cores
+
+
+def version(script, *section):
+    """Digest of what `script` runs, and of one section of the profile (all of it if none)."""
+    settings = SETTINGS
+    for key in section:
+        settings = settings[key]
+    return f"{code_digest(SCRIPTS / script)}-{files.sha256_bytes(repr(settings).encode())[:12]}"
+
+
+def work(name, script, *section):
+    """Where a long step keeps its checkpoints: never a declared output, which a rerun deletes.
+
+    The version is in the name, so a step goes on only from what the same code and settings left.
+    """
+    return f"{BUILD}/work/{name}-{version(script, *section)}"
+
+
+def folder(paths):
+    """The folder of the first of some paths: scripts take folders, rules track files."""
+    return str(Path(paths[0]).parent)
+
+
+def rows(name):
+    """Input function: a file of a study's rows, under the evidence root that the job is for."""
+
+    def path(wildcards):
+        root = f"{BUILD}/measured" if wildcards.evidence == "measured" else RESULTS
+        return f"{root}/{name}".format(**wildcards)
+
+    return path
+
+
+def comparisons_with_committed(wildcards):
+    """Comparisons of measured with committed verdicts, for the studies that have evidence."""
+    committed = [
+        study for study in STUDIES if Path(f"{RESULTS}/{study}/verdict.json").exists()
+    ]
+    return [f"{BUILD}/measured/{study}/comparison.json" for study in committed]
+
+
+def hold_run_lock():
+    """Let one run at a time work in build/; the system drops the lock when the process ends."""
+    global run_lock
+    Path("build").mkdir(exist_ok=True)
+    run_lock = open("build/.lock", "w")
+    try:
+        fcntl.flock(run_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(
+            "error: build/.lock: another run works in this folder; wait for it",
+            file=sys.stderr,
+        )
+        sys.exit(3)
+
+
+wildcard_constraints:
+    evidence="|".join(EVIDENCE),
+    study="|".join(STUDIES),
+    tag="|".join(TAGS),
+
+
+onstart:
+    hold_run_lock()

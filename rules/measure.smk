@@ -1,0 +1,87 @@
+# Measurement. Needs the corpus, the target, the adapters and the plans; makes the rows of each
+# study, and what they were measured with, in build/PROFILE/measured/STUDY.
+
+
+rule stage0:
+    """Stage 0 of rprm: the checks that must hold before any position is extracted."""
+    input:
+        profile=ancient(PROFILE_FILE),
+        corpus=rules.build_corpus.output,
+        target=rules.train_target.output,
+        adapters=expand(f"{BUILD}/adapters/{{tag}}/adapter.safetensors", tag=TAGS),
+    output:
+        f"{BUILD}/stage0/stage0.json",
+    log:
+        f"{BUILD}/logs/stage0.txt",
+    conda:
+        "../envs/models.yaml"
+    threads: MODEL_THREADS
+    params:
+        version=version("stage0.py"),
+        corpus=lambda wildcards, input: folder(input.corpus),
+        target=lambda wildcards, input: folder(input.target),
+        adapters=lambda wildcards, input: [folder([path]) for path in input.adapters],
+    shell:
+        "python workflow_scripts/logged.py {log}"
+        " stage0.py --profile {input.profile} --corpus {params.corpus}"
+        " --target {params.target} --adapters {params.adapters} --out {output}"
+
+
+rule extract_positions:
+    """Rows of rprm: what the drafter proposed at each position, and what the target accepted."""
+    input:
+        profile=ancient(PROFILE_FILE),
+        plan="prereg/rprm.yaml",
+        corpus=rules.build_corpus.output,
+        target=rules.train_target.output,
+        adapter=f"{BUILD}/adapters/{{tag}}/adapter.safetensors",
+        stage0=rules.stage0.output,
+    output:
+        csv=f"{BUILD}/measured/rprm/positions_{{tag}}.csv",
+        meta=f"{BUILD}/measured/rprm/positions_{{tag}}_meta.json",
+    log:
+        f"{BUILD}/logs/extract_positions_{{tag}}.txt",
+    conda:
+        "../envs/models.yaml"
+    threads: MODEL_THREADS
+    params:
+        version=version("extract_positions.py"),
+        corpus=lambda wildcards, input: folder(input.corpus),
+        target=lambda wildcards, input: folder(input.target),
+        work=lambda wildcards: work(
+            f"positions_{wildcards.tag}", "extract_positions.py"
+        ),
+    shell:
+        "python workflow_scripts/logged.py {log}"
+        " extract_positions.py --profile {input.profile} --plan {input.plan}"
+        " --tag {wildcards.tag} --corpus {params.corpus} --target {params.target}"
+        " --adapter {input.adapter} --stage0 {input.stage0} --out {output.csv}"
+        " --meta {output.meta} --work {params.work} && rm -rf {params.work}"
+
+
+rule time_paired:
+    """Rows of paired_timing: both arms on the same prompts. Runs alone, with every core its own."""
+    input:
+        profile=ancient(PROFILE_FILE),
+        plan="prereg/paired_timing.yaml",
+        target=rules.train_target.output,
+        adapter=f"{BUILD}/adapters/primary/adapter.safetensors",
+    output:
+        timing=f"{BUILD}/measured/paired_timing/timing.csv",
+        cycles=f"{BUILD}/measured/paired_timing/cycles.csv",
+        meta=f"{BUILD}/measured/paired_timing/timing_meta.json",
+    log:
+        f"{BUILD}/logs/time_paired.txt",
+    conda:
+        "../envs/models.yaml"
+    threads: workflow.cores
+    params:
+        version=version("time_paired.py"),
+        target=lambda wildcards, input: folder(input.target),
+        work=work("timing", "time_paired.py"),
+    shell:
+        "python workflow_scripts/logged.py {log}"
+        " time_paired.py --profile {input.profile} --plan {input.plan}"
+        " --target {params.target} --adapter {input.adapter} --timing {output.timing}"
+        " --cycles {output.cycles} --meta {output.meta} --work {params.work}"
+        " && rm -rf {params.work}"
