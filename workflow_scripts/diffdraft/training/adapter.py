@@ -1,0 +1,167 @@
+"""Train a drafter adapter against its frozen target.
+
+The teacher is the target's own distribution at the same rows of the clean window. Slot 0 is the
+frozen model itself in both, so its loss is exactly zero; it counts in the mean, as published.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+import numpy as np
+
+from diffdraft.config import AdapterSettings, LossWeights
+from diffdraft.drafters.noise import random_key
+from diffdraft.layers.lora import Adapter, AdapterSpec
+from diffdraft.layers.tensors import Tensors
+from diffdraft.targets.load import Target
+from diffdraft.training.blocks import Corruption, block_seeds, corrupt, draft_rows
+from diffdraft.training.branching import clean_pass, noisy_pass
+from diffdraft.training.chunked import chunked_logits
+from diffdraft.training.loop import WindowOrder
+from diffdraft.training.losses import forward_kl, total_variation
+
+SATURATED_GRAD_NORM = 1e-3
+SATURATED_LOGIT_RATIO = 2.0
+SATURATED_STEPS = 5
+
+
+class Batch(NamedTuple):
+    """Teacher logits [B, n, L - 1, V] of the draft rows, and how to run the student on them."""
+
+    teacher: mx.array
+    student: Callable[[], mx.array]
+
+
+def adapter_spec(settings: AdapterSettings) -> AdapterSpec:
+    """The shape of the adapter that these settings ask for."""
+    return AdapterSpec(
+        rank=settings.rank,
+        alpha=settings.alpha,
+        init_std=settings.init_std,
+        placement=settings.placement,
+        seed=settings.optimiser.seed,
+    )
+
+
+def suffix_batch(
+    adapter: Adapter, windows_BW: mx.array, noise: Corruption, seeds: list[int], block: int
+) -> Batch:
+    """The published layout: two plain forwards of W - 1 rows; the suffix holds the draft rows."""
+    model, seed = adapter.model, seeds[0]
+    student_ids = mx.concatenate([windows_BW[:, : seed + 1], noise.ids[:, 0]], axis=1)
+    gate = mx.broadcast_to(mx.arange(student_ids.shape[1]) > seed, student_ids.shape)
+    teacher = mx.stop_gradient(chunked_logits(model, windows_BW[:, :-1]))[:, None, seed + 1 :]
+
+    def student() -> mx.array:
+        with adapter.rows(gate.astype(mx.float32)):
+            return chunked_logits(model, student_ids)[:, None, seed + 1 :]
+
+    return Batch(teacher, student)
+
+
+def every_block_batch(
+    adapter: Adapter, windows_BW: mx.array, noise: Corruption, seeds: list[int], block: int
+) -> Batch:
+    """All blocks of the window: one clean pass, one pass over all draft rows."""
+    model = adapter.model
+    clean = clean_pass(model, windows_BW[:, :-1], seeds, block)
+    rows_nL = mx.array(seeds)[:, None] + mx.arange(1, block)[None, :]
+    B, n, J = noise.ids.shape
+
+    def student() -> mx.array:
+        with adapter.rows(mx.ones((B * n, J))):
+            return noisy_pass(model, noise.ids, seeds, clean)
+
+    return Batch(mx.stop_gradient(clean.logits_BTV)[:, rows_nL], student)
+
+
+LAYOUTS = {"suffix": suffix_batch, "every_block": every_block_batch}
+
+
+def block_loss(student: mx.array, teacher: mx.array, weights: LossWeights) -> mx.array:
+    """Weighted loss, the mean over all B n L supervised rows, the zero of the seed row included."""
+    loss = weights.tv * total_variation(student, teacher)
+    if weights.kl:
+        loss = loss + weights.kl * forward_kl(student, teacher)
+    return loss.sum() / (loss.size + loss.size // loss.shape[-1])
+
+
+class AdapterTask:
+    """Training windows, keyed corruption and the gradient of the adapter's tensors."""
+
+    def __init__(
+        self, target: Target, adapter: Adapter, windows_NW: np.ndarray, settings: AdapterSettings
+    ) -> None:
+        self._target, self._adapter, self._settings = target, adapter, settings
+        self._windows = windows_NW
+        optimiser = settings.optimiser
+        self._seeds = block_seeds(optimiser.window, settings.block_size, settings.layout)
+        self._order = WindowOrder(len(windows_NW), optimiser.batch_size, optimiser.seed)
+
+    @property
+    def tensors(self) -> Tensors:
+        """The adapter's trainable tensors."""
+        return self._adapter.tensors
+
+    def assign(self, tensors: Tensors) -> None:
+        """Put updated tensors in place."""
+        self._adapter.assign(tensors)
+
+    def batch(self, windows_BW: mx.array, key: mx.array, corruption: str) -> Batch:
+        """Teacher rows and student pass of some windows under one corruption key."""
+        block = self._settings.block_size
+        clean = draft_rows(windows_BW, self._seeds, block)
+        noise = corrupt(clean, corruption, key, self._target.noise_high)
+        layout = LAYOUTS[self._settings.layout]
+        return layout(self._adapter, windows_BW, noise, self._seeds, block)
+
+    def loss_and_grads(self, step: int) -> tuple[mx.array, Tensors, dict[str, mx.array]]:
+        """Loss, gradients and largest logits of the batch of this step."""
+        settings = self._settings
+        windows = mx.array(self._windows[self._order.batch(step)])
+        key = random_key(settings.optimiser.seed, "train_noise", step)
+        batch = self.batch(windows, key, settings.corruption)
+
+        def loss(tensors: Tensors) -> tuple[mx.array, mx.array]:
+            self.assign(tensors)
+            student = batch.student()
+            return block_loss(student, batch.teacher, settings.loss), mx.abs(student).max()
+
+        before = self.tensors
+        (value, student_max), grads = mx.value_and_grad(loss)(before)
+        self.assign(before)
+        maxima = {"student_absmax": student_max, "teacher_absmax": mx.abs(batch.teacher).max()}
+        return value, grads, maxima
+
+    def check(self, history: list[dict[str, Any]]) -> None:
+        """Saturation guard: a one-hot softmax has no gradient and trains no more, silently.
+
+        Raises when for 5 steps running the gradient is nothing and the logits are twice the
+        teacher's (qwen-block-diffusion-lab, training guards).
+        """
+        recent = history[-SATURATED_STEPS:]
+        if len(recent) == SATURATED_STEPS and all(map(_saturated, recent)):
+            raise RuntimeError(f"saturated at step {recent[-1]['step']}: lower the learning rate")
+
+
+def _saturated(record: dict[str, Any]) -> bool:
+    no_gradient = record["grad_norm"] < SATURATED_GRAD_NORM
+    return no_gradient and (
+        record["student_absmax"] > SATURATED_LOGIT_RATIO * record["teacher_absmax"]
+    )
+
+
+def slot_quality(task: AdapterTask, windows_NW: np.ndarray, key: mx.array) -> dict[str, np.ndarray]:
+    """Teacher-forced quality a slot: mean raw L1 and argmax agreement, lists of L - 1.
+
+    Corruption is `full`, the only state that drafting knows.
+    """
+    batch = task.batch(mx.array(windows_NW), key, "full")
+    student = batch.student()
+    agreement = mx.argmax(student, axis=-1) == mx.argmax(batch.teacher, axis=-1)
+    distance = total_variation(student, batch.teacher)
+    return {
+        "tv": np.array(distance.mean(axis=(0, 1))),
+        "agreement": np.array(agreement.astype(mx.float32).mean(axis=(0, 1))),
+    }

@@ -1,0 +1,71 @@
+"""Train the adapter of one arm on a loaded target and write it with what it belongs to."""
+
+from pathlib import Path
+
+from diffdraft import files
+from diffdraft.config import AdapterSettings, Profile
+from diffdraft.drafters.noise import random_key
+from diffdraft.layers.adapter_file import save_adapter
+from diffdraft.layers.lora import Adapter
+from diffdraft.targets.corpus import read_windows
+from diffdraft.targets.load import Target, load_target
+from diffdraft.training.adapter import AdapterTask, adapter_spec, slot_quality
+from diffdraft.training.loop import History, fit, hash_config, history_csv
+
+STUDY = "rprm"
+ADAPTER_FILE = "adapter.safetensors"
+
+
+def train_adapter(
+    profile: Profile, tag: str, corpus: Path, target_folder: Path, out: Path, work: Path
+) -> None:
+    """Train (or go on training) the adapter `tag`; the target is fingerprinted before and after."""
+    settings = next(s for name, s in profile.adapters.items() if name == tag)
+    target = load_target(target_folder)
+    adapter = Adapter.attach(target.model, adapter_spec(settings))
+    window = settings.optimiser.window
+    task = AdapterTask(target, adapter, read_windows(corpus, "train", window), settings)
+    dev = DevMeasure(target, adapter, settings, corpus)
+    config_hash = hash_config(
+        adapter=settings.model_dump(),
+        corpus=files.sha256_file(corpus / "train.npy"),
+        target=target.fingerprint,
+    )
+    history = fit(task, settings.optimiser, config_hash, work, dev)
+    target.check_unchanged()
+    metadata = {
+        "study": STUDY,
+        "arm": tag,
+        "step": settings.optimiser.steps,
+        "seed": settings.optimiser.seed,
+        "block_size": settings.block_size,
+        "config_hash": config_hash,
+        "target_fingerprint": target.fingerprint,
+    }
+    save_adapter(out / ADAPTER_FILE, adapter, metadata)
+    files.write_text(out / "training.csv", history_csv(history))
+    digest = files.sha256_file(out / ADAPTER_FILE)
+    record = {**metadata, "parameters": adapter.n_parameters, "sha256": digest}
+    files.write_json(out / "training.json", record)
+
+
+class DevMeasure:
+    """Held-out raw L1 and agreement per slot at every checkpoint, always on the same noise."""
+
+    def __init__(
+        self, target: Target, adapter: Adapter, settings: AdapterSettings, corpus: Path
+    ) -> None:
+        optimiser = settings.optimiser
+        self._every, self._key = optimiser.checkpoint_every, (optimiser.seed, "eval_noise", 0)
+        self._windows = read_windows(corpus, "dev", optimiser.window)[: optimiser.batch_size]
+        self._task = AdapterTask(target, adapter, self._windows, settings)
+
+    def __call__(self, step: int) -> History | None:
+        if step % self._every:
+            return None
+        quality = slot_quality(self._task, self._windows, random_key(*self._key))
+        return {
+            f"dev_{name}_slot{slot}": value
+            for name, values in quality.items()
+            for slot, value in enumerate(values.tolist(), start=1)
+        }
