@@ -1,0 +1,162 @@
+"""Freezing and amending: once, in order, and never by editing."""
+
+import shutil
+
+import pytest
+import yaml
+
+from diffdraft import files
+from diffdraft.errors import UserError
+from diffdraft.prereg import ledger
+from diffdraft.prereg.amendments import Change, check_chain, effective, load_amendment
+from diffdraft.prereg.freezing import amend, freeze
+from diffdraft.prereg.reading import fit
+from diffdraft.prereg.schema import load_plan
+
+from .examples import PREREG, STUDIES
+
+
+@pytest.fixture
+def prereg(tmp_path):
+    folder = tmp_path / "prereg"
+    folder.mkdir()
+    for study in STUDIES:
+        shutil.copy(PREREG / f"{study}.yaml", folder)
+    return folder
+
+
+def change(field, becomes):
+    return fit(Change, {"field": field, "becomes": becomes}, "--change")
+
+
+def smaller(folder, number: int):
+    """Amendment `number`: a smaller sample, in both sizes that must agree."""
+    batches = 320 - 32 * number
+    changes = [
+        change("samples.tiny.batches", batches),
+        change("samples.tiny.windows", 4 * batches),
+    ]
+    return amend(folder / "rprm.yaml", "the machine is slow", "no result of any kind", changes)
+
+
+def test_freezing_registers_the_bytes(prereg):
+    entry = freeze(prereg / "rprm.yaml")
+    assert entry.sha256 == files.sha256_file(PREREG / "rprm.yaml")
+    assert entry.event == "freeze"
+    assert ledger.require_frozen(prereg / "rprm.yaml") == entry
+    freeze(prereg / "paired_timing.yaml")
+    assert len(ledger.read(prereg)) == 2
+
+
+def test_freezing_twice_is_refused(prereg):
+    freeze(prereg / "rprm.yaml")
+    before = (prereg / ledger.LEDGER).read_bytes()
+    with pytest.raises(UserError, match="frozen on"):
+        freeze(prereg / "rprm.yaml")
+    (prereg / "rprm.yaml").write_text((prereg / "rprm.yaml").read_text() + "# more\n")
+    with pytest.raises(UserError, match="frozen on"):
+        freeze(prereg / "rprm.yaml")
+    assert (prereg / ledger.LEDGER).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("study: rprm\n", "study: rprm\nthreshold: 1\n", "unknown key"),
+        ("  resamples: 2000\n", "", "analysis.resamples"),
+        ("  resamples: 2000\n", "  resamples: 2000\n  reps: 3\n", "analysis.reps"),
+        ("  split: 20260908\n", "", "seeds.split"),
+    ],
+)
+def test_an_invalid_plan_is_not_frozen(prereg, old, new, match):
+    path = prereg / "rprm.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(UserError, match=match):
+        freeze(path)
+    assert not (prereg / ledger.LEDGER).exists()
+
+
+def test_a_plan_whose_results_exist_is_not_frozen(prereg):
+    (prereg.parent / "results" / "tiny" / "rprm").mkdir(parents=True)
+    with pytest.raises(UserError, match="no results before the plan is frozen"):
+        freeze(prereg / "rprm.yaml")
+    freeze(prereg / "paired_timing.yaml")
+
+
+def test_amendments_form_a_chain_and_leave_the_plan_alone(prereg):
+    frozen = freeze(prereg / "rprm.yaml")
+    first, second = smaller(prereg, 1), smaller(prereg, 2)
+    assert first.name == "rprm.amendment-1.yaml"
+    assert load_amendment(first).parent == frozen.sha256
+    assert load_amendment(second).parent == files.sha256_file(first)
+    assert [entry.event for entry in ledger.read(prereg)] == ["freeze", "amend", "amend"]
+    assert files.sha256_file(prereg / "rprm.yaml") == frozen.sha256
+    plan = load_plan(prereg / "rprm.yaml")
+    chain = check_chain(prereg, "rprm")
+    assert effective(plan, chain, "x").samples["tiny"].windows == 1024
+    assert effective(plan, chain, "x").criteria == plan.criteria
+    assert effective(plan, chain, "x").sha256 == plan.sha256
+    assert plan.samples["tiny"].windows == 1280
+
+
+def test_an_amendment_says_whether_results_existed(prereg):
+    freeze(prereg / "rprm.yaml")
+    assert load_amendment(smaller(prereg, 1)).results_existed is False
+    (prereg.parent / "results" / "tiny" / "rprm").mkdir(parents=True)
+    assert load_amendment(smaller(prereg, 2)).results_existed is True
+
+
+@pytest.mark.parametrize(
+    "field", ["criteria", "verdicts", "stops.unless", "scopes.carries", "seeds.split", "analysis"]
+)
+def test_what_decides_cannot_be_amended(prereg, field):
+    with pytest.raises(UserError, match="a new study"):
+        change(field, 1)
+
+
+def test_an_amendment_that_does_not_fit_leaves_nothing_behind(prereg):
+    freeze(prereg / "rprm.yaml")
+    before = sorted(path.name for path in prereg.iterdir())
+    for changes, match in (
+        ([change("samples.tiny.batches", 100)], "windows"),
+        ([change("samples.tiny.cats", 100)], "a key that the plan has"),
+        ([change("samples.big.batches", 100)], "a key that the plan has"),
+        ([], "changes"),
+    ):
+        with pytest.raises(UserError, match=match):
+            amend(prereg / "rprm.yaml", "reason", "nothing", changes)
+    with pytest.raises(UserError, match="seen"):
+        amend(prereg / "rprm.yaml", "reason", " ", [change("exclusions", "row 7")])
+    assert sorted(path.name for path in prereg.iterdir()) == before
+
+
+def test_an_unfrozen_plan_has_no_amendments(prereg):
+    with pytest.raises(UserError, match="no line for this file"):
+        smaller(prereg, 1)
+
+
+def test_a_broken_chain_of_amendments_is_found(prereg):
+    freeze(prereg / "rprm.yaml")
+    first, second = smaller(prereg, 1), smaller(prereg, 2)
+    text = first.read_text()
+    first.write_text(text.replace("slow", "fast"))
+    with pytest.raises(UserError, match="as frozen on"):
+        check_chain(prereg, "rprm")
+    first.write_text(text)
+    check_chain(prereg, "rprm")
+    kept = second.read_bytes()
+    second.unlink()
+    first.rename(second)
+    with pytest.raises(UserError, match=r"amendment-2\.yaml"):
+        check_chain(prereg, "rprm")
+    second.rename(first)
+    second.write_bytes(kept)
+    third = prereg / "rprm.amendment-3.yaml"
+    third.write_text(yaml.safe_dump(yaml.safe_load(text) | {"amendment": 3}))
+    with pytest.raises(UserError, match="no line for this file"):
+        check_chain(prereg, "rprm")
+    ledger.append(prereg, "amend", third, files.sha256_file(prereg / "rprm.yaml"))
+    with pytest.raises(UserError, match="parent"):
+        check_chain(prereg, "rprm")

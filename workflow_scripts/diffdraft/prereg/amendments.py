@@ -1,0 +1,117 @@
+"""Amendments: separate files that say what is done otherwise than a frozen plan says, and why.
+
+They may change what is measured (samples, models) and state exclusions or decisions. What decides
+a verdict cannot be amended: a study with other criteria is another study.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, PositiveInt, field_validator
+
+from diffdraft.errors import UserError
+from diffdraft.prereg import ledger
+from diffdraft.prereg.criteria import Name, Strict, Text
+from diffdraft.prereg.ledger import Digest
+from diffdraft.prereg.reading import fit, parse_yaml, refuse
+from diffdraft.prereg.schema import AnalysisValue, Plan
+
+APPLIED = ("samples", "models")  # an amendment of these changes what the audit expects
+STATED = ("exclusions", "decisions")  # these it adds to, in words
+
+
+class Change(Strict):
+    """`field` is a path of keys in the plan, like `samples.tiny.batches`, or a list it adds to."""
+
+    field: Annotated[str, Field(pattern=r"^[a-z0-9_.]+$")]
+    becomes: AnalysisValue
+
+    @field_validator("field")
+    @classmethod
+    def _may_be_amended(cls, field: str) -> str:
+        if field.split(".")[0] not in APPLIED and field not in STATED:
+            allowed = ", ".join((*APPLIED, *STATED))
+            raise refuse(field, "a field that needs a new study", f"a field of {allowed}")
+        return field
+
+
+class Amendment(Strict):
+    """`prereg/STUDY.amendment-N.yaml`. `seen` says what was known of the results by then."""
+
+    study: Name
+    amendment: PositiveInt
+    parent: Digest
+    reason: Text
+    seen: Text
+    results_existed: bool
+    changes: list[Change] = Field(min_length=1)
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True, width=100)
+
+
+def amendment_name(study: str, number: int) -> str:
+    return f"{study}.amendment-{number}.yaml"
+
+
+def amendment_files(folder: str | Path, study: str) -> list[Path]:
+    """The amendment files of a study, in the order of their numbers."""
+    found = Path(folder).glob(f"{study}.amendment-*.yaml")
+    return sorted(found, key=lambda path: (len(path.name), path.name))
+
+
+def load_amendment(path: str | Path) -> Amendment:
+    """Read an amendment. Raises `UserError` on anything it must not say."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(path, "file", "nothing there", "an amendment")
+    return fit(Amendment, parse_yaml(path.read_bytes(), path), path)
+
+
+def check_chain(folder: str | Path, study: str) -> list[Amendment]:
+    """The amendments of a study, each naming the one before it (the first: the plan) by digest.
+
+    Raises `UserError` at the first that is not frozen, out of order, or names another parent.
+    """
+    folder = Path(folder)
+    parent = ledger.require_frozen(folder / f"{study}.yaml").sha256
+    chain = []
+    for number, path in enumerate(amendment_files(folder, study), start=1):
+        amendment = load_amendment(path)
+        entry = ledger.require_frozen(path)
+        name = amendment_name(amendment.study, amendment.amendment)
+        if amendment.amendment != number or name != path.name:
+            raise UserError(path, "amendment", name, amendment_name(study, number))
+        if amendment.parent != parent or entry.parent != parent:
+            raise UserError(path, "parent", amendment.parent[:12], parent[:12])
+        parent = entry.sha256
+        chain.append(amendment)
+    return chain
+
+
+def effective(plan: Plan, chain: Iterable[Amendment], file: object) -> Plan:
+    """The plan with the amended samples and models; criteria and digest stay the plan's own.
+
+    Raises `UserError` if a change names a key the plan does not have, or what comes out does not
+    fit the schema.
+    """
+    value = plan.model_dump()
+    for amendment in chain:
+        for change in amendment.changes:
+            if change.field.split(".")[0] in APPLIED:
+                _set(value, change, file)
+    amended = fit(Plan, value, file)
+    amended._sha256 = plan.sha256
+    return amended
+
+
+def _set(value: dict[str, Any], change: Change, file: object) -> None:
+    *path, last = change.field.split(".")
+    target: Any = value
+    for key in path:
+        target = target.get(key) if isinstance(target, dict) else None
+    if not isinstance(target, dict) or last not in target:
+        raise UserError(file, "changes", change.field, "a key that the plan has")
+    target[last] = change.becomes

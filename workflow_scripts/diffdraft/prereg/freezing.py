@@ -1,0 +1,79 @@
+"""Freeze a plan; add an amendment to a frozen one. Neither ever edits a plan."""
+
+from pathlib import Path
+
+from diffdraft.errors import UserError
+from diffdraft.prereg import ledger, registry
+from diffdraft.prereg.amendments import (
+    Amendment,
+    Change,
+    amendment_name,
+    check_chain,
+    effective,
+    load_amendment,
+)
+from diffdraft.prereg.ledger import Entry
+from diffdraft.prereg.reading import fit
+from diffdraft.prereg.schema import load_plan
+
+
+def evidence(plan: Path, results: Path | None, study: str) -> list[Path]:
+    """Folders of committed evidence of a study; `results` is by default beside `prereg`."""
+    results = results or plan.resolve().parent.parent / "results"
+    return sorted(results.glob(f"*/{study}"))
+
+
+def freeze(path: str | Path, results: Path | None = None) -> Entry:
+    """Register a plan's bytes in the ledger beside it.
+
+    Raises `UserError` if the plan is invalid, is already frozen, or its study has results.
+    """
+    path = Path(path)
+    plan = load_plan(path)
+    registry.check_settings(plan, path)
+    entry = ledger.find(ledger.read(path.parent), path.name)
+    if entry is not None:
+        raise UserError(
+            path, "ledger", f"frozen on {entry.date}", "a plan not frozen yet", "See amend.py"
+        )
+    for existing in evidence(path, results, plan.study):
+        raise UserError(path, "results", existing, "no results before the plan is frozen")
+    return ledger.append(path.parent, "freeze", path)
+
+
+def amend(
+    path: str | Path, reason: str, seen: str, changes: list[Change], results: Path | None = None
+) -> Path:
+    """Write the next amendment of a frozen plan beside it and register it; returns its path.
+
+    Raises `UserError` if the plan or an earlier amendment is not frozen, or a change touches what
+    only a new study may change.
+    """
+    path = Path(path)
+    plan = load_plan(path)
+    chain = check_chain(path.parent, plan.study)
+    number = len(chain) + 1
+    before = path if number == 1 else path.with_name(amendment_name(plan.study, number - 1))
+    value = {
+        "study": plan.study,
+        "amendment": number,
+        "parent": ledger.require_frozen(before).sha256,
+        "reason": reason,
+        "seen": seen,
+        "results_existed": bool(evidence(path, results, plan.study)),
+        "changes": [change.model_dump() for change in changes],
+    }
+    amendment = fit(Amendment, value, path)
+    effective(plan, [*chain, amendment], path)
+    return _register(path.with_name(amendment_name(plan.study, number)), amendment)
+
+
+def _register(path: Path, amendment: Amendment) -> Path:
+    path.write_text(amendment.to_yaml(), encoding="utf-8", newline="\n")
+    try:
+        load_amendment(path)
+        ledger.append(path.parent, "amend", path, amendment.parent)
+    except BaseException:
+        path.unlink()  # an amendment is registered, or not there at all
+        raise
+    return path

@@ -1,0 +1,77 @@
+"""Which code and which files belong to a study: from the rows in a folder back to its metrics."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diffdraft.errors import UserError
+from diffdraft.prereg.schema import Plan
+from diffdraft.studies.paired_timing.settings import PairedTimingAnalysis, PairedTimingSeeds
+from diffdraft.studies.rprm.settings import RprmAnalysis, RprmSeeds
+from diffdraft.studies.settings import Seeds, Settings
+
+
+@dataclass(frozen=True)
+class Study:
+    """The row files of a study with their schemas, their metadata files, and its analysis.
+
+    `metas` gives for each row file the JSON file that says how it was measured. `metrics` reads
+    the rows in a folder and returns the metrics of all scopes, as `judge` takes them.
+    """
+
+    rows: Mapping[str, str]
+    metas: Mapping[str, str]
+    settings: type[Settings]
+    seeds: type[Seeds]
+    metrics: Callable[[Plan, Path], dict[str, Any]]
+
+    def files(self) -> list[str]:
+        """Everything that is measured, sorted."""
+        return sorted({*self.rows, *self.metas.values()})
+
+
+def _rprm_metrics(plan: Plan, folder: Path) -> dict[str, Any]:
+    raise NotImplementedError
+
+
+def _paired_timing_metrics(plan: Plan, folder: Path) -> dict[str, Any]:
+    raise NotImplementedError
+
+
+STUDIES = {
+    "rprm": Study(
+        rows={
+            "positions_primary.csv": "positions",
+            "positions_replication.csv": "positions",
+        },
+        metas={
+            "positions_primary.csv": "positions_primary_meta.json",
+            "positions_replication.csv": "positions_replication_meta.json",
+        },
+        settings=RprmAnalysis,
+        seeds=RprmSeeds,
+        metrics=_rprm_metrics,
+    ),
+    "paired_timing": Study(
+        rows={"timing.csv": "timing", "cycles.csv": "cycles"},
+        metas={"timing.csv": "timing_meta.json", "cycles.csv": "timing_meta.json"},
+        settings=PairedTimingAnalysis,
+        seeds=PairedTimingSeeds,
+        metrics=_paired_timing_metrics,
+    ),
+}
+
+
+def study_of(name: str, file: object) -> Study:
+    """The code of a study. Raises `UserError` if there is none of this name."""
+    if name not in STUDIES:
+        raise UserError(file, "study", name, f"one of {', '.join(STUDIES)}")
+    return STUDIES[name]
+
+
+def check_settings(plan: Plan, file: object) -> None:
+    """Raise `UserError` unless the study's code can read the plan's analysis and seeds."""
+    study = study_of(plan.study, file)
+    study.settings.from_plan(file, "analysis", plan.analysis)
+    study.seeds.from_plan(file, "seeds", plan.seeds)
