@@ -113,10 +113,10 @@ def _support_is_exp_entropy(frame: pd.DataFrame) -> pd.Series:
 
 def _normalized_by_one_constant(frame: pd.DataFrame) -> pd.Series:
     """entropy = c x normalized_entropy, with c = log(vocabulary size) taken from the widest row."""
-    widest = frame["normalized_entropy"].idxmax()
-    if frame["normalized_entropy"][widest] == 0:
+    widest = int(frame["normalized_entropy"].argmax())
+    if frame["normalized_entropy"].iloc[widest] == 0:
         return frame["entropy"] <= ROUNDING
-    scale = frame["entropy"][widest] / frame["normalized_entropy"][widest]
+    scale = frame["entropy"].iloc[widest] / frame["normalized_entropy"].iloc[widest]
     error = (frame["entropy"] - scale * frame["normalized_entropy"]).abs()
     return error <= 4 * ROUNDING * max(scale, 1.0)
 
