@@ -8,6 +8,7 @@ import pandas as pd
 from diffdraft.rows import columns
 
 STRATA = ("FULL", "SCHEDULE")
+NATIVE_CYCLE = {"accepted": 0, "offered": 0, "committed": 1}
 
 
 def position_table(
@@ -127,6 +128,8 @@ def timing_tables(
                 )
                 if spec:
                     cycles += _cycle_rows(key, accepted_k, tokens, block_size)
+                else:
+                    cycles += [{**key, "cycle": i, **NATIVE_CYCLE} for i in range(tokens)]
     return _ordered(timing, "timing"), _ordered(cycles, "cycles")
 
 
