@@ -36,7 +36,8 @@ def decode_native(
             following_B = _next_token(model, token_B[:, None], cache)
             mx.async_eval(following_B)
             trace.native_forwards += 1
-        trace.tokens.append(int(token_B.item()))
+        token: Any = token_B.item()
+        trace.tokens.append(token)
         if trace.tokens[-1] in stop_ids:
             break
         token_B = following_B
