@@ -1,0 +1,45 @@
+"""Finished pieces of a long measurement, kept as files, so that a kill loses one piece."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from diffdraft import files, provenance
+
+RUN_FILE = "run.json"
+
+
+class Shards:
+    """A folder of pieces that belong to one run, known by its identity.
+
+    The identity is whatever the pieces depend on. A folder with another one is emptied: its
+    pieces are of another measurement.
+    """
+
+    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+        self.folder = folder
+        run = folder / RUN_FILE
+        found = files.read_json(run) if run.is_file() else {}
+        if found.get("identity") != identity:
+            for piece in folder.glob("*.json"):
+                piece.unlink()
+            found = {"identity": identity, "started_utc": provenance.utc_now()}
+            files.write_json(run, found)
+        self.started_utc: str = found["started_utc"]
+
+    def collect(
+        self, names: Sequence[str], make: Callable[[int], Any], report: Callable[[int, bool], None]
+    ) -> list[Any]:
+        """The pieces in order; a missing one is made by `make(place)` and kept.
+
+        `report(place, made)` is called after each.
+        """
+        pieces = []
+        for place, name in enumerate(names):
+            path = self.folder / f"{place:04d}_{name}.json"
+            missing = not path.is_file()
+            if missing:
+                files.write_json(path, make(place))
+            pieces.append(files.read_json(path))
+            report(place, missing)
+        return pieces
