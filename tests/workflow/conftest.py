@@ -1,0 +1,79 @@
+"""Snakemake in a fresh clone, as somebody who has just downloaded the project has it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STUB = Path(__file__).with_name("stub.py")
+# What a dry run needs of committed evidence is that the files are there.
+EVIDENCE = (
+    "rprm/positions_primary.csv",
+    "rprm/positions_replication.csv",
+    "rprm/verdict.json",
+    "paired_timing/timing.csv",
+    "paired_timing/cycles.csv",
+    "paired_timing/verdict.json",
+)
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
+
+
+def snakemake(folder, *arguments, **environment):
+    """Run Snakemake in a folder; the finished process, both outputs in `stdout`."""
+    return subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def planned(output):
+    """Job counts of a dry run, as Snakemake's own table lists them; none where there is none."""
+    lines = iter(output.splitlines())
+    counts = {}
+    for line in lines:
+        if line.split() == ["job", "count"]:
+            next(lines)
+            for row in lines:
+                if not row.strip():
+                    return counts
+                name, count = row.split()
+                counts[name] = int(count)
+    return counts
+
+
+@pytest.fixture(scope="session")
+def clone(tmp_path_factory):
+    """A fresh clone with rows in results/ (stand-ins where none are committed yet)."""
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("not a git checkout")
+    folder = tmp_path_factory.mktemp("clone") / "project"
+    subprocess.run(["git", "clone", "--quiet", REPOSITORY, folder], check=True)
+    for name in EVIDENCE:
+        path = folder / "results" / "tiny" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def stub_clone(clone, tmp_path_factory):
+    """The clone with every script of a rule replaced by a stub that only writes its outputs."""
+    folder = tmp_path_factory.mktemp("stub") / "project"
+    shutil.copytree(clone, folder)
+    text = "".join(path.read_text() for path in (folder / "rules").glob("*.smk"))
+    for script in (folder / "workflow_scripts").glob("*.py"):
+        if f" {script.name} " in text:
+            shutil.copy(STUB, script)
+    return folder

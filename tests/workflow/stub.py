@@ -1,0 +1,42 @@
+"""Stands in for every script of a rule: writes the files that the rule declares, and no more.
+
+The stub named in STUB_SLOW takes a minute; one with `--work` leaves a checkpoint there first.
+"""
+
+import itertools
+import os
+import sys
+import time
+from pathlib import Path
+
+IN_FOLDER = {
+    "build_corpus": "tokenizer.json tokenizer_config.json corpus.json "
+    "train.npy dev.npy extract.npy prompts.npy",
+    "train_target": "config.json model.safetensors tokenizer.json tokenizer_config.json "
+    "training.json",
+    "train_adapter": "adapter.safetensors training.csv",
+    "analyse_rprm": "analysis_{tag}.json metrics_{tag}.json quintiles_{tag}.csv "
+    "within_offset_{tag}.csv calibration_{tag}.csv roc_{tag}.csv pr_{tag}.csv",
+    "analyse_paired_timing": "analysis.json metrics.json",
+    "published": "verdict.json comparison.json",
+    "report": "index.html summary.md figures/one.png",
+}
+
+name = Path(sys.argv[0]).stem
+words = sys.argv[1:]
+options = {key[2:]: value for key, value in itertools.pairwise(words) if key[:2] == "--"}
+if "work" in options:
+    checkpoint = Path(options["work"]) / "checkpoint"
+    print("resumed" if checkpoint.exists() else "started", flush=True)
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.touch()
+if os.environ.get("STUB_SLOW") == name:
+    time.sleep(60)
+if name in IN_FOLDER:
+    folder = Path(options.get("out-dir") or options["out"])
+    outputs = [folder / file.format(**options) for file in IN_FOLDER[name].split()]
+else:
+    outputs = [Path(options[key]) for key in ("out", "meta", "timing", "cycles") if key in options]
+for output in outputs:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(name)

@@ -1,0 +1,75 @@
+"""What Snakemake plans to do, told by dry runs."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.workflow.conftest import planned, snakemake
+
+TARGETS = (
+    "all",
+    "rprm",
+    "paired_timing",
+    "reanalyse",
+    "reanalyse_rprm",
+    "reanalyse_paired_timing",
+    "rprm_stage2",
+    "audit",
+    "compare",
+    "published",
+    "report",
+)
+ANALYSIS = {"analyse_rprm": 2, "analyse_paired_timing": 1}
+JUDGEMENT = {"judge_rprm": 1, "judge_paired_timing": 1, "compare_verdicts": 2}
+
+
+def test_reanalysis_in_a_fresh_clone_runs_no_model(clone):
+    jobs = {**ANALYSIS, **JUDGEMENT, "published": 1, "write_report": 1, "reanalyse": 1}
+    done = snakemake(clone, "--dry-run", "reanalyse")
+    assert planned(done.stdout) == {**jobs, "total": sum(jobs.values())}, done.stdout
+
+
+def test_list_shows_every_target_with_its_docstring(clone):
+    listed = snakemake(clone, "--list").stdout
+    for target in TARGETS:
+        assert re.search(rf"^{target} \(.{{20,}}\)$", listed, re.MULTILINE), target
+
+
+def test_every_job_logs_and_none_writes_results(clone):
+    """Over the jobs of every target at once, so over every rule."""
+    done = snakemake(clone, "--dry-run", "compare", "audit", "rprm_stage2", "all", "reanalyse")
+    blocks = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", done.stdout, re.MULTILINE)
+    written = {name: block for name, block in blocks if "output:" in block or name == "audit"}
+    text = "".join(path.read_text() for path in clone.glob("rules/*.smk"))
+    assert set(written) == set(re.findall(r"^rule (\w+):", text, re.MULTILINE))
+    for name, block in written.items():
+        assert re.search(r"^    log: build/", block, re.MULTILINE), name
+        outputs = re.findall(r"^    output: (.*)$", block, re.MULTILINE)
+        files = outputs[0].split(", ") if outputs else []
+        assert all(file.startswith("build/") for file in files), name
+
+
+def test_rules_use_shell_commands_only(clone):
+    text = "".join(path.read_text() for path in [*clone.glob("rules/*.smk"), clone / "Snakefile"])
+    assert not re.findall(r"^\s*(script|run|notebook|wrapper):", text, re.MULTILINE)
+
+
+def test_bad_configuration_is_one_line(clone):
+    cases = {
+        "profile=nope": "config: profile: found 'nope'; expected one of ",
+        "profil=x": "config: profil: found an unknown key; expected ",
+        "profile=bad": "config/profiles/bad.yaml: corpus.vocab_size: found -1; expected ",
+    }
+    good = (clone / "config/profiles/tiny.yaml").read_text()
+    bad = clone / "config/profiles/bad.yaml"
+    bad.write_text(good.replace("vocab_size: 1024", "vocab_size: -1", 1))
+    # All at once, since starting Snakemake is what takes time.
+    with ThreadPoolExecutor() as pool:
+        for done, line in zip(
+            pool.map(lambda case: snakemake(clone, "--dry-run", "--config", case), cases),
+            cases.values(),
+            strict=True,
+        ):
+            errors = [text for text in done.stdout.splitlines() if "rror" in text]
+            assert done.returncode == 3
+            assert len(errors) == 1 and errors[0].startswith(f"error: {line}"), done.stdout
+    bad.unlink()

@@ -1,0 +1,72 @@
+"""What runs again and what goes on: stubs in place of the scripts, real Snakemake runs."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.workflow.conftest import command, planned, snakemake
+
+
+@pytest.fixture
+def project(stub_clone, tmp_path):
+    folder = tmp_path / "project"
+    shutil.copytree(stub_clone, folder)
+    return folder
+
+
+def wait_for(condition, seconds=300):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(0.05)
+
+
+def test_file_times_rerun_nothing_and_changed_code_what_depends_on_it(project):
+    first = snakemake(project)
+    assert first.returncode == 0, first.stdout
+    for path in project.rglob("*"):
+        if path.is_file() and not {"build", ".snakemake"} & set(path.parts):
+            path.touch()
+    judge = project / "workflow_scripts" / "judge.py"
+    judge.write_text(judge.read_text() + "# a comment\n")
+    assert "Nothing to be done" in snakemake(project, "--dry-run").stdout
+    judge.write_text(judge.read_text() + "x = 1\n")
+    assert planned(snakemake(project, "--dry-run").stdout) == {
+        "judge_rprm": 1,
+        "judge_paired_timing": 1,
+        "compare_verdicts": 2,
+        "write_report": 1,
+        "all": 1,
+        "total": 6,
+    }
+
+
+def test_one_run_at_a_time_and_after_kill_9_the_same_command_goes_on(project):
+    target = "build/tiny/target/model.safetensors"
+    run = subprocess.Popen(
+        command(target),
+        cwd=project,
+        env={**os.environ, "STUB_SLOW": "train_target"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_for(lambda: list(project.glob("build/tiny/work/target-*/checkpoint")))
+        second = snakemake(project, "published")
+        assert second.returncode == 3
+        assert "error: build/.lock: another run works in this folder" in second.stdout
+    finally:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+
+    done = snakemake(project, target)
+    assert done.returncode == 0, done.stdout
+    assert (project / "build/tiny/logs/train_target.txt").read_text() == "resumed\n"
+    assert (project / target).read_text() == "train_target"
+    assert not list(project.glob("build/tiny/work/*")), "a finished step leaves no checkpoint"
