@@ -6,6 +6,7 @@ rule stage0:
     """Stage 0 of rprm: the checks that must hold before any position is extracted."""
     input:
         profile=ancient(PROFILE_FILE),
+        plan="prereg/rprm.yaml",
         corpus=rules.build_corpus.output,
         target=rules.train_target.output,
         adapters=expand(f"{BUILD}/adapters/{{tag}}/adapter.safetensors", tag=TAGS),
@@ -23,7 +24,7 @@ rule stage0:
         adapters=lambda wildcards, input: [folder([path]) for path in input.adapters],
     shell:
         "python workflow_scripts/logged.py {log}"
-        " stage0.py --profile {input.profile} --corpus {params.corpus}"
+        " stage0.py --profile {input.profile} --plan {input.plan} --corpus {params.corpus}"
         " --target {params.target} --adapters {params.adapters} --out {output}"
 
 
