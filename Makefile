@@ -30,8 +30,8 @@ test: $(VENV)/from-lock  ## lint, types and tests
 bench: $(VENV)/from-lock  ## speed ratios against their bars, measured in one run
 	PYTHONPATH=workflow_scripts $(VENV)/bin/python -m bench
 
-audit: $(VENV)/from-lock  ## did the plans precede the results, and do the verdicts follow from the rows?
-	$(VENV)/bin/python workflow_scripts/audit.py
+audit: $(ANALYSIS)/from-lock  ## did the plans precede the results, and do the verdicts follow from the rows?
+	$(ANALYSIS)/bin/python workflow_scripts/audit.py
 
 reanalyse: $(ANALYSIS)/from-lock  ## derive every committed verdict again from its rows; no MLX installed
 	$(ANALYSIS)/bin/snakemake --cores $(CORES) --config profile=$(PROFILE) -- reanalyse
