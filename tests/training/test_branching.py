@@ -3,7 +3,6 @@
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten  # noqa: F401
 
 from diffdraft.config import LossWeights
 from diffdraft.layers.lora import Adapter, AdapterSpec
@@ -38,7 +37,9 @@ def test_blocks_equal_published_layout(block, mode):
     together = training.every_block_batch(adapter, windows, noise, seeds, block)
     student = together.student()
     for b, seed in enumerate(seeds):
-        one = Corruption(noise.ids[:, b : b + 1], noise.level[:, b : b + 1], noise.rate[:, b : b + 1])
+        one = Corruption(
+            noise.ids[:, b : b + 1], noise.level[:, b : b + 1], noise.rate[:, b : b + 1]
+        )
         # The published layout of the shorter window that ends with this block.
         window = windows[:, : seed + block + 1]
         alone = training.suffix_batch(adapter, window, one, [seed], block)

@@ -59,7 +59,7 @@ def load_adapter(model: Any, fingerprint: str, path: Path, sha256: str | None = 
     expected = {name: tensor.shape for name, tensor in adapter.tensors.items()}
     if missing := sorted(set(expected) ^ set(tensors)):
         raise UserError(path, missing[0], "missing or unknown", "the tensors of its placement")
-    for name, tensor in tensors.items():
+    for name, tensor in sorted(tensors.items()):
         if tensor.shape != expected[name]:
             raise UserError(path, name, f"shape {tensor.shape}", f"shape {expected[name]}")
     adapter.assign(tensors)

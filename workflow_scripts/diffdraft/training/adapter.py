@@ -12,12 +12,12 @@ import numpy as np
 
 from diffdraft.config import AdapterSettings, LossWeights
 from diffdraft.drafters.noise import random_key
+from diffdraft.layers.chunked import chunked_logits
 from diffdraft.layers.lora import Adapter, AdapterSpec
 from diffdraft.layers.tensors import Tensors
 from diffdraft.targets.load import Target
 from diffdraft.training.blocks import Corruption, block_seeds, corrupt, draft_rows
 from diffdraft.training.branching import clean_pass, noisy_pass
-from diffdraft.training.chunked import chunked_logits
 from diffdraft.training.loop import WindowOrder
 from diffdraft.training.losses import forward_kl, total_variation
 
@@ -51,11 +51,11 @@ def suffix_batch(
     model, seed = adapter.model, seeds[0]
     student_ids = mx.concatenate([windows_BW[:, : seed + 1], noise.ids[:, 0]], axis=1)
     gate = mx.broadcast_to(mx.arange(student_ids.shape[1]) > seed, student_ids.shape)
-    teacher = mx.stop_gradient(chunked_logits(model, windows_BW[:, :-1]))[:, None, seed + 1 :]
+    teacher = mx.stop_gradient(chunked_logits(model, windows_BW[:, :-1], seed + 1))[:, None]
 
     def student() -> mx.array:
         with adapter.rows(gate.astype(mx.float32)):
-            return chunked_logits(model, student_ids)[:, None, seed + 1 :]
+            return chunked_logits(model, student_ids, seed + 1)[:, None]
 
     return Batch(teacher, student)
 

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import mlx.core as mx
 import mlx.optimizers as optim
 import numpy as np
-from mlx.utils import tree_flatten, tree_unflatten
 from tqdm import tqdm
 
 from diffdraft import files
@@ -26,7 +25,6 @@ from diffdraft.errors import UserError
 from diffdraft.layers.tensors import Tensors, load_tensors, save_tensors
 
 History = dict[str, float]  # one step: its number, loss, gradient norm and whatever was measured
-CHECKPOINT = "checkpoint.safetensors"
 LOG_LINES = 20  # progress lines of a whole run when there is no terminal
 
 
@@ -90,7 +88,7 @@ def fit(
     """Train from the last checkpoint in `work`, or from the start, to the last step.
 
     `on_step` may add held-out measurements to the log at a step. Returns one record a step.
-    Raises `UserError` when the checkpoint belongs to another configuration.
+    A checkpoint is named by its configuration, so that changed settings start afresh.
     """
     optimiser = optim.AdamW(
         learning_rate=settings.learning_rate,
@@ -99,7 +97,8 @@ def fit(
         bias_correction=settings.bias_correction,
     )
     optimiser.init(task.tensors)
-    start, history = _resume(task, optimiser, config_hash, work / CHECKPOINT)
+    checkpoint = work / f"{config_hash[:16]}.safetensors"
+    start, history = _resume(task, optimiser, checkpoint)
     for step in tqdm(
         range(start, settings.steps), initial=start, total=settings.steps, disable=None, unit="step"
     ):
@@ -107,7 +106,7 @@ def fit(
         history.append({"step": step + 1, **record, **(on_step(step + 1) or {})})
         task.check(history)
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
-            _save(task, optimiser, step + 1, config_hash, history, work / CHECKPOINT)
+            _save(task, optimiser, step + 1, history, checkpoint)
         if not sys.stderr.isatty() and (step + 1) % max(1, settings.steps // LOG_LINES) == 0:
             print(f"step {step + 1}/{settings.steps} loss {record['loss']:.4f}", file=sys.stderr)
     return history
@@ -133,30 +132,47 @@ def _save(
     task: Task,
     optimiser: optim.Optimizer,
     step: int,
-    config_hash: str,
     history: list[History],
     path: Path,
 ) -> None:
     arrays = {f"tensor:{name}": tensor for name, tensor in task.tensors.items()}
-    arrays |= {f"optimiser:{name}": value for name, value in tree_flatten(optimiser.state)}
-    metadata = {"step": str(step), "config": config_hash, "history": json.dumps(history)}
+    arrays |= {f"optimiser:{name}": value for name, value in _pack(optimiser.state).items()}
+    metadata = {"step": str(step), "history": json.dumps(history)}
     save_tensors(path, arrays, metadata)
 
 
-def _resume(
-    task: Task, optimiser: optim.Optimizer, config_hash: str, path: Path
-) -> tuple[int, list[History]]:
+def _resume(task: Task, optimiser: optim.Optimizer, path: Path) -> tuple[int, list[History]]:
     if not path.is_file():
         return 0, []
     arrays, metadata = load_tensors(path)
-    if metadata["config"] != config_hash:
-        found = f"a checkpoint of configuration {metadata['config'][:12]}"
-        action = f"Remove {path.parent} to start again"
-        raise UserError(path, "config", found, config_hash[:12], action)
     task.assign({name[7:]: value for name, value in arrays.items() if name.startswith("tensor:")})
-    state = [(name[10:], value) for name, value in arrays.items() if name.startswith("optimiser:")]
-    optimiser.state = tree_unflatten(state)
+    state = {name[10:]: v for name, v in arrays.items() if name.startswith("optimiser:")}
+    optimiser.state = _unpack(state)
     return int(metadata["step"]), json.loads(metadata["history"])
+
+
+def _pack(state: dict[str, Any]) -> Tensors:
+    """Optimiser state as one level: scalars by name, moments as `tensor|moment`.
+
+    MLX's own flattening splits names at dots, and tensor names have dots.
+    """
+    packed: Tensors = {}
+    for name, value in state.items():
+        moments = value if isinstance(value, dict) else {"": value}
+        packed |= {f"{name}|{moment}": array for moment, array in moments.items()}
+    return packed
+
+
+def _unpack(packed: Tensors) -> dict[str, Any]:
+    """Inverse of `_pack`."""
+    state: dict[str, Any] = {}
+    for key, array in packed.items():
+        name, moment = key.split("|")
+        if moment:
+            state.setdefault(name, {})[moment] = array
+        else:
+            state[name] = array
+    return state
 
 
 def history_csv(history: list[History]) -> str:

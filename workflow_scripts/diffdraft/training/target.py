@@ -12,11 +12,11 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from diffdraft import files
 from diffdraft.config import Profile, TargetSettings
+from diffdraft.layers.chunked import chunked_logits
 from diffdraft.layers.tensors import Tensors, save_tensors
 from diffdraft.targets.architecture import build, initialise, model_config
 from diffdraft.targets.corpus import read_windows
 from diffdraft.targets.fingerprint import fingerprint
-from diffdraft.training.chunked import chunked_logits
 from diffdraft.training.loop import WindowOrder, fit, hash_config, history_csv
 
 

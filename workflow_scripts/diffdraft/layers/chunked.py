@@ -1,4 +1,4 @@
-"""A plain causal forward with the chunked rule: what training runs instead of the time loop."""
+"""A plain causal forward with the chunked rule: training and measurement run it without a cache."""
 
 from typing import Any
 
@@ -10,8 +10,11 @@ from diffdraft.layers.walk import head, walk_layers
 CHUNK = 32  # fastest of 16, 32 and 64 at T = 128 on a CPU
 
 
-def chunked_logits(model: Any, ids_BT: mx.array) -> mx.array:
-    """Logits [B, T, vocabulary] of a forward without a cache."""
+def chunked_logits(model: Any, ids_BT: mx.array, first_row: int = 0) -> mx.array:
+    """Logits [B, T - first_row, vocabulary] of the rows from `first_row` on.
+
+    Only the rows asked for go through the head, which is most of the work with a large vocabulary.
+    """
 
     def attend(_: int, module: Any, x_BTD: mx.array) -> mx.array:
         return module(x_BTD, mask="causal")
@@ -20,4 +23,4 @@ def chunked_logits(model: Any, ids_BT: mx.array) -> mx.array:
         inputs = delta_inputs(module, x_BTD, None)
         return delta_output(module, chunked_rule(inputs, chunk=CHUNK).y_BTHV, inputs.z_BTHV)
 
-    return head(model, walk_layers(model, ids_BT, attend, recur))
+    return head(model, walk_layers(model, ids_BT, attend, recur)[:, first_row:])

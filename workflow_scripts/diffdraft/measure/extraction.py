@@ -1,0 +1,125 @@
+"""The measurement of the study `rprm`: from a plan to one adapter's position table."""
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+from tqdm import tqdm
+
+from diffdraft import files, provenance, rows
+from diffdraft.code_digest import code_digest
+from diffdraft.config import load_profile
+from diffdraft.errors import UserError
+from diffdraft.layers.adapter_file import load_adapter, read_adapter
+from diffdraft.measure.positions import Row, batch_rows
+from diffdraft.measure.shards import Shards
+from diffdraft.measure.windows import WindowPlan, planned_windows
+from diffdraft.prereg.schema import load_plan
+from diffdraft.targets.load import load_target
+
+SCRIPT = Path(__file__).parents[2] / "extract_positions.py"
+BATCHES_PER_PIECE = 16  # a kill loses at most so many batches
+
+
+def extract(
+    profile_file: Path,
+    plan_file: Path,
+    tag: str,
+    corpus: Path,
+    target_folder: Path,
+    adapter_file: Path,
+    stage0_file: Path,
+    out: Path,
+    meta_file: Path,
+    work: Path,
+) -> None:
+    """Measure every planned window with the adapter `tag`; pieces in `work` are not made again.
+
+    Raises `UserError` when stage 0 was passed for another target or adapter, and for a plan,
+    corpus or adapter that does not fit.
+    """
+    profile, plan = load_profile(profile_file), load_plan(plan_file)
+    target = load_target(target_folder)
+    adapter = load_adapter(target.model, target.fingerprint, adapter_file)
+    windows = planned_windows(plan, profile.name, corpus, target.noise_high)
+    identity = {
+        "profile": profile.name,
+        "tag": tag,
+        "plan_sha256": plan.sha256,
+        "target_fingerprint": target.fingerprint,
+        "adapter_sha256": files.sha256_file(adapter_file),
+        "student_ids_sha256": windows.digest(),
+        "code": code_digest(SCRIPT),
+        "packages": provenance.package_versions(),
+    }
+    check_stage0(stage0_file, identity)
+    shards = Shards(work, identity)
+    first_batches = range(0, windows.sample.batches, BATCHES_PER_PIECE)
+
+    def piece(place: int) -> list[Row]:
+        first = first_batches[place]
+        last = min(first + BATCHES_PER_PIECE, windows.sample.batches)
+        return [
+            row
+            for index in range(first, last)
+            for row in batch_rows(adapter, windows.batch(index), index, windows.seed_row)
+        ]
+
+    with tqdm(total=windows.sample.batches, disable=None, unit="batch") as bar:
+
+        def report(place: int, made: bool) -> None:
+            bar.update(min(BATCHES_PER_PIECE, windows.sample.batches - first_batches[place]))
+            if not sys.stderr.isatty():
+                done = "measured" if made else "kept from an earlier run"
+                print(f"piece {place + 1}/{len(first_batches)}: {done}", file=sys.stderr)
+
+        names = [f"batch{first}" for first in first_batches]
+        pieces = shards.collect(names, piece, report)
+    target.check_unchanged()
+    frame = table([row for piece in pieces for row in piece])
+    rows.write_rows(out, frame, "positions")
+    training = read_adapter(adapter_file)[1]
+    meta = {
+        "study": plan.study,
+        **identity,
+        **describe(windows, frame, target.vocab_size),
+        "adapter": {name: training[name] for name in ("arm", "step", "seed", "block_size")},
+        "samples": windows.sample.model_dump(),
+        "seeds": plan.seeds,
+        "provenance": provenance.collect(shards.started_utc, plan_file),
+    }
+    files.write_json(meta_file, meta)
+
+
+def check_stage0(path: Path, identity: Mapping[str, object]) -> None:
+    """Refuse to extract what stage 0 has not passed: same target, same adapter."""
+    passed = files.read_json(path)
+    expected = {"target_fingerprint": identity["target_fingerprint"]}
+    expected[f"{identity['tag']}_sha256"] = identity["adapter_sha256"]
+    for name, value in expected.items():
+        if passed["subject"].get(name) != value:
+            found = passed["subject"].get(name)
+            raise UserError(path, f"subject.{name}", found, value, "Run stage 0 again")
+
+
+def table(records: list[Row]) -> pd.DataFrame:
+    """Records as the position table: FULL, then SCHEDULE, each by window and slot."""
+    frame = pd.DataFrame.from_records(records, columns=rows.columns("positions"))
+    return frame.sort_values(["stratum", "example_id", "offset"], kind="stable", ignore_index=True)
+
+
+def describe(windows: WindowPlan, frame: pd.DataFrame, vocab_size: int) -> dict[str, object]:
+    """Sizes and acceptance rates, for the meta file."""
+    by_stratum = frame.groupby("stratum")["accepted"]
+    return {
+        "window_pool": len(windows.pool_NW),
+        "windows": windows.sample.windows,
+        "noise_high": windows.noise_high,
+        "vocab_size": vocab_size,
+        "log_vocab": math.log(vocab_size),
+        "positions": len(frame),
+        "positions_per_stratum": by_stratum.size().to_dict(),
+        "acceptance_per_stratum": by_stratum.mean().to_dict(),
+    }
