@@ -24,6 +24,7 @@ def git_bytes(repo: str | Path, *arguments: str) -> bytes:
     environment = os.environ | {
         "GIT_CEILING_DIRECTORIES": str(Path(repo).resolve().parent),
         "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",  # history as it is, not as it was redefined locally
         "LC_ALL": "C",
     }
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
@@ -68,6 +69,10 @@ def commits_touching(repo: str | Path, paths: Iterable[str]) -> list[str]:
     """Commits up to HEAD that change one of `paths`, the oldest first, merges included."""
     wanted = ["--full-history", "--topo-order", "--reverse", "--format=%H", "HEAD", "--"]
     return git(repo, "log", *wanted, *paths).split()
+
+
+def parents(repo: str | Path, commit: str) -> list[str]:
+    return git(repo, "rev-list", "--parents", "--max-count=1", commit).split()[1:]
 
 
 def blob(repo: str | Path, commit: str, path: str) -> bytes | None:

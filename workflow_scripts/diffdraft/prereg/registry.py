@@ -1,4 +1,7 @@
-"""Which code and which files belong to a study: from the rows in a folder back to its metrics."""
+"""Which code and which files belong to a study: from the rows in a folder back to its metrics.
+
+The analyses are imported when they run: freezing a plan needs none of them.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from diffdraft.errors import UserError
-from diffdraft.prereg.schema import Plan
+from diffdraft.prereg.schema import Plan, load_plan
+from diffdraft.prereg.verdict import merge_metrics
 from diffdraft.studies.paired_timing.settings import PairedTimingAnalysis, PairedTimingSeeds
 from diffdraft.studies.rprm.settings import RprmAnalysis, RprmSeeds
 from diffdraft.studies.settings import Seeds, Settings
@@ -16,27 +20,36 @@ from diffdraft.studies.settings import Seeds, Settings
 class Study:
     """The row files of a study with their schemas, their metadata files, and its analysis.
 
-    `metas` gives for each row file the JSON file that says how it was measured. `metrics` reads
-    the rows in a folder and returns the metrics of all scopes, as `judge` takes them.
+    `metas` gives for each row file the JSON file that says how it was measured.
+    `metrics(plan, folder, out_dir)` analyses the rows in `folder`, writes what it makes to
+    `out_dir`, and returns the metrics of all scopes, as `judge` takes them.
     """
 
     rows: Mapping[str, str]
     metas: Mapping[str, str]
     settings: type[Settings]
     seeds: type[Seeds]
-    metrics: Callable[[Plan, Path], dict[str, Any]]
+    metrics: Callable[[Path, Path, Path], dict[str, Any]]
 
     def files(self) -> list[str]:
         """Everything that is measured, sorted."""
         return sorted({*self.rows, *self.metas.values()})
 
 
-def _rprm_metrics(plan: Plan, folder: Path) -> dict[str, Any]:
-    raise NotImplementedError
+def _rprm_metrics(plan: Path, folder: Path, out_dir: Path) -> dict[str, Any]:
+    from diffdraft.studies.rprm.run import run
+
+    tags = dict.fromkeys(scope.split(".")[0] for scope in load_plan(plan).scopes.names())
+    for tag in tags:
+        run(plan, tag, folder / f"positions_{tag}.csv", out_dir)
+    return merge_metrics(out_dir / f"metrics_{tag}.json" for tag in tags)
 
 
-def _paired_timing_metrics(plan: Plan, folder: Path) -> dict[str, Any]:
-    raise NotImplementedError
+def _paired_timing_metrics(plan: Path, folder: Path, out_dir: Path) -> dict[str, Any]:
+    from diffdraft.studies.paired_timing.run import run
+
+    run(plan, folder / "timing.csv", folder / "cycles.csv", out_dir)
+    return merge_metrics([out_dir / "metrics.json"])
 
 
 STUDIES = {

@@ -3,6 +3,7 @@
 Every threshold that decides anything is a `bound` in a plan. Unknown keys are errors.
 """
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,10 +96,13 @@ Sample = Annotated[
 
 
 class PlannedModel(Strict):
-    """Which target a profile uses. `fingerprint` is given when the weights exist beforehand."""
+    """Which target a profile uses; a measurement must have the revision and fingerprint given.
+
+    A target that the pipeline trains has neither beforehand: its manifest records them.
+    """
 
     target: Text
-    revision: Text
+    revision: Text | None = None
     fingerprint: Text | None = None
 
 
@@ -224,8 +228,12 @@ class Plan(Strict):
         return self
 
 
-def parse_plan(data: bytes, file: object) -> Plan:
-    """Read a plan from its bytes; `file` is named in errors."""
+@lru_cache(maxsize=16)
+def parse_plan(data: bytes, file: str) -> Plan:
+    """Read a plan from its bytes; `file` is named in errors.
+
+    Plans do not change, so one that was read before is returned again: an audit asks often.
+    """
     plan = fit(Plan, parse_yaml(data, file), file)
     plan._sha256 = files.sha256_bytes(data)
     return plan
@@ -236,7 +244,7 @@ def load_plan(path: str | Path) -> Plan:
     path = Path(path)
     if not path.is_file():
         raise UserError(path, "file", "nothing there", "a plan")
-    plan = parse_plan(path.read_bytes(), path)
+    plan = parse_plan(path.read_bytes(), str(path))
     if plan.study != path.stem:
         raise UserError(path, "study", repr(plan.study), f"the file's name, {path.stem!r}")
     return plan

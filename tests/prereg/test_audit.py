@@ -1,0 +1,353 @@
+"""The audit: an honest history passes; each way to cheat fails at the check made for it."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from diffdraft import files, git
+from diffdraft.prereg import audit, ledger
+from diffdraft.prereg.amendments import Change
+from diffdraft.prereg.freezing import amend
+from diffdraft.prereg.reading import fit
+
+from .repositories import RESULTS, STUDY, Repository
+
+HISTORY_CHECKS = {
+    "ledger only added to",
+    "unchanged since frozen",
+    "frozen before results",
+    "code descends from plan",
+}
+
+
+def smaller_sample(repository) -> None:
+    change = fit(Change, {"field": "samples.tiny.tokens", "becomes": 4}, "--change")
+    amend(repository.plan, "the machine is slow", "no result of any kind", [change])
+
+
+def test_an_honest_history_passes(repository):
+    findings = audit.audit(repository.path)
+    assert {finding.outcome for finding in findings} == {audit.PASS}
+    assert audit.overall(findings) == audit.PASS
+    assert {finding.check for finding in findings} >= HISTORY_CHECKS | {
+        "plan schema",
+        "ledger chain",
+        "bytes against the ledger",
+        "plan frozen",
+        "manifest",
+        "measured as planned",
+        "measured cleanly, later",
+        "verdict from rows",
+    }
+    value = audit.to_json(findings)
+    assert value["outcome"] == "PASS"
+    assert len(value["checks"]) == len(findings)
+    assert audit.table(findings).endswith("\nPASS")
+
+
+def test_a_draft_without_results_passes(tmp_path):
+    repository = Repository(tmp_path / "repo")
+    repository.start()
+    assert set(repository.audit().values()) == {audit.PASS}
+
+
+def test_a_shallow_clone_cannot_tell(repository, tmp_path):
+    url = f"file://{repository.path}"
+    command = ["git", "clone", "--quiet", "--depth", "1", url, str(tmp_path / "shallow")]
+    subprocess.run(command, check=True, capture_output=True)
+    findings = audit.audit(tmp_path / "shallow")
+    untold = {f.check: f.detail for f in findings if f.outcome != audit.PASS}
+    assert untold.keys() == HISTORY_CHECKS
+    assert all("git fetch --unshallow" in detail for detail in untold.values())
+    assert audit.overall(findings) == audit.CANNOT_TELL
+
+
+def test_a_download_without_history_cannot_tell(repository):
+    shutil.rmtree(repository.path / ".git")
+    findings = audit.audit(repository.path)
+    untold = {f.check: f for f in findings if f.outcome != audit.PASS}
+    assert untold.keys() == HISTORY_CHECKS
+    assert all("git clone" in finding.detail for finding in untold.values())
+    assert {finding.outcome for finding in untold.values()} == {audit.CANNOT_TELL}
+
+
+def test_no_git_cannot_tell(repository, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    details = repository.failures()
+    assert details.keys() == HISTORY_CHECKS
+    assert all("git is not installed" in detail for detail in details.values())
+
+
+def test_a_failure_outweighs_what_cannot_be_told(repository):
+    shutil.rmtree(repository.path / ".git")
+    repository.plan.write_text(repository.plan.read_text() + "\n")
+    assert audit.overall(audit.audit(repository.path)) == audit.FAIL
+
+
+def rewrite(repository, tmp_path, order) -> Repository:
+    """A history with the files of `repository`, committed in another order."""
+    other = Repository(tmp_path / "other")
+    shutil.copytree(repository.path, other.path, ignore=shutil.ignore_patterns(".git"))
+    shutil.rmtree(other.results)
+    other.ledger.unlink()
+    other.git("init", "--quiet", "--initial-branch=main")
+    other.git("config", "user.name", "Somebody")
+    other.git("config", "user.email", "somebody@example.org")
+    other.commit("code and a draft")
+    for step in order:
+        if "plan" in step:
+            shutil.copy(repository.ledger, other.ledger)
+        if "results" in step:
+            shutil.copytree(repository.results, other.results)
+        other.commit(" and ".join(step))
+    return other
+
+
+def test_results_before_the_freezing_fail(repository, tmp_path):
+    other = rewrite(repository, tmp_path, [["results"], ["plan"]])
+    assert "a descendant of the freezing" in other.failures()["frozen before results"]
+
+
+def test_results_in_the_freezing_commit_fail(repository, tmp_path):
+    other = rewrite(repository, tmp_path, [["plan", "results"]])
+    assert "which also froze the plan" in other.failures()["frozen before results"]
+
+
+def test_results_that_came_before_went_and_came_back_fail(repository, tmp_path):
+    other = rewrite(repository, tmp_path, [["results"]])
+    shutil.rmtree(other.results)
+    other.commit("remove")
+    shutil.copy(repository.ledger, other.ledger)
+    other.commit("freeze")
+    shutil.copytree(repository.results, other.results)
+    other.commit("again")
+    assert "frozen before results" in other.failures()
+
+
+def test_measured_by_code_that_is_not_in_the_history_fails(repository, tmp_path):
+    other = rewrite(repository, tmp_path, [["plan"], ["results"]])
+    details = other.failures()
+    assert details.keys() == {"code descends from plan"}
+    assert "a commit of this repository" in details["code descends from plan"]
+
+
+def test_results_on_a_branch_that_does_not_have_the_freezing_fail(repository):
+    draft = repository.git("rev-list", "--max-parents=0", "HEAD")
+    repository.git("checkout", "--quiet", "-b", "side", draft)
+    (repository.results).mkdir(parents=True)
+    (repository.results / "early.txt").write_text("a look at the results\n")
+    repository.commit("results seen on a branch")
+    repository.git("checkout", "--quiet", "main")
+    repository.git("merge", "--quiet", "--no-edit", "side")
+    repository.git("rm", "--quiet", f"{RESULTS}/early.txt")
+    repository.commit("tidy")
+    details = repository.failures()
+    assert details.keys() == {"frozen before results"}
+
+
+def test_evidence_that_is_not_committed_cannot_be_told(measured):
+    measured.promote()
+    findings = {f.check: f for f in audit.audit(measured.path)}
+    assert findings["frozen before results"].outcome == audit.CANNOT_TELL
+    assert "in no commit" in findings["frozen before results"].detail
+
+
+def test_a_plan_changed_by_one_byte_fails(repository):
+    text = repository.plan.read_text()
+    repository.plan.write_text(text.replace("bound: 1.0\n", "bound: 0.9\n"))
+    details = repository.failures()
+    assert "as frozen on" in details["bytes against the ledger"]
+    assert "as frozen on" in details["plan frozen"]
+    assert repository.plan.read_text() != text
+
+
+def test_a_plan_changed_and_changed_back_fails(repository):
+    text = repository.plan.read_text()
+    repository.plan.write_text(text + "# a thought\n")
+    repository.commit("edit")
+    repository.plan.write_text(text)
+    repository.commit("edit back")
+    details = repository.failures()
+    assert details.keys() == {"unchanged since frozen"}
+
+
+def test_a_ledger_line_removed_or_reordered_fails(repository):
+    smaller_sample(repository)
+    repository.commit("amend")
+    lines = repository.ledger.read_bytes().splitlines(keepends=True)
+    for forged in (lines[1:], lines[::-1]):
+        repository.ledger.write_bytes(b"".join(forged))
+        details = repository.failures()
+        assert "a line was removed or moved" in details["ledger chain"]
+        assert "lines added to HEAD's" in details["ledger only added to"]
+    repository.ledger.write_bytes(lines[0])
+    details = repository.failures()
+    assert "lines added to HEAD's" in details["ledger only added to"]
+    repository.commit("forget the amendment")
+    assert "lines added at the end" in repository.failures()["ledger only added to"]
+
+
+def test_the_only_line_removed_leaves_results_without_a_frozen_plan(repository):
+    repository.ledger.unlink()
+    repository.commit("forget")
+    details = repository.failures()
+    assert "no line for this file" in details["plan frozen"]
+    assert "one before" in details["frozen"]
+    assert "ledger only added to" in details
+
+
+def test_a_ledger_written_anew_after_the_results_fails(repository):
+    text = repository.plan.read_text().replace("bound: 1.0\n", "bound: 0.9\n")
+    repository.plan.write_text(text)
+    repository.ledger.unlink()
+    ledger.append(repository.prereg, "freeze", repository.plan)
+    repository.commit("a better plan")
+    details = repository.failures()
+    assert {"ledger only added to", "frozen before results", "manifest"} <= details.keys()
+
+
+def test_an_edited_row_fails(repository):
+    path = repository.results / "timing.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    header = lines[0].split(",")
+    for number, line in enumerate(lines[1:], start=1):
+        cells = line.split(",")
+        if cells[header.index("arm")] == "uno_k4":
+            wall = header.index("wall_seconds")
+            cells[wall] = str(2 * float(cells[wall]))
+            lines[number] = ",".join(cells)
+    path.write_text("".join(lines))
+    repository.commit("improve")
+    details = repository.failures()
+    assert details.keys() == {"manifest", "verdict from rows"}
+    assert (
+        "SLOWER and not FASTER" in details["verdict from rows"]
+        or "and not" in details["verdict from rows"]
+    )
+    # With the manifest made to agree, the rows still do not give the verdict.
+    record = files.sha256_file(path)
+    size = path.stat().st_size
+    repository.edit_json(
+        "MANIFEST.json", lambda m: m["files"]["timing.csv"].update(sha256=record, bytes=size)
+    )
+    repository.commit("improve the manifest")
+    assert repository.failures().keys() == {"verdict from rows"}
+
+
+def test_an_edited_verdict_fails(repository):
+    repository.edit_json("verdict.json", lambda v: v["carried"].update(verdict="SLOWER"))
+    assert {"manifest", "verdict from rows"} <= repository.failures().keys()
+
+
+def edit_manifest(key, value):
+    return lambda manifest: manifest.update({key: value})
+
+
+@pytest.mark.parametrize(
+    ("edit", "field"),
+    [
+        (lambda m: m["files"].pop("cycles.csv"), "files"),
+        (lambda m: m["files"]["timing.csv"].update(rows=1), "files.timing.csv"),
+        (lambda m: m["files"]["timing.csv"].update(schema_name="cycles"), "files.timing.csv"),
+        (lambda m: m["plan"].update(sha256="0" * 64), "plan.sha256"),
+        (edit_manifest("profile", "large"), "profile"),
+        (edit_manifest("amendments", ["0" * 64]), "amendments"),
+        (edit_manifest("started_utc", "2020-01-01T00:00:00+00:00"), "started_utc"),
+        (lambda m: m["model"].update(fingerprint="other"), "model.fingerprint"),
+        (lambda m: m["model"]["files"].clear(), "adapter among model.files"),
+        (lambda m: m["verdict"]["carried"].update(verdict="SLOWER"), "verdict"),
+        (lambda m: m["measurements"]["timing_meta.json"]["code"].update(dirty=True), "measure"),
+        (edit_manifest("note", "hello"), "unknown key"),
+    ],
+)
+def test_a_manifest_that_does_not_agree_fails(repository, edit, field):
+    repository.edit_json("MANIFEST.json", edit)
+    details = repository.failures()
+    assert details.keys() == {"manifest"}
+    assert field in details["manifest"]
+
+
+def test_a_file_too_many_or_too_few_fails(repository):
+    (repository.results / "notes.txt").write_text("hello\n")
+    assert "files" in repository.failures()["manifest"]
+    (repository.results / "notes.txt").unlink()
+    (repository.results / "cycles.csv").unlink()
+    assert "cycles.csv" in repository.failures()["manifest"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "check", "found"),
+    [
+        (lambda m: m["seeds"].update(bootstrap=7), "measured as planned", "seeds"),
+        (lambda m: m["samples"].update(tokens=4), "measured as planned", "samples"),
+        (lambda m: m.update(profile="large"), "measured as planned", "profile"),
+        (lambda m: m["provenance"].update(git_dirty=True), "measured cleanly, later", "git_dirty"),
+        (
+            lambda m: m["provenance"].update(started_utc="2020-01-01T00:00:00+00:00"),
+            "measured cleanly, later",
+            "started_utc",
+        ),
+        (lambda m: m["provenance"].update(git_sha="0" * 40), "code descends from plan", "git_sha"),
+    ],
+)
+def test_metadata_that_is_not_as_planned_fails(repository, edit, check, found):
+    repository.edit_json("timing_meta.json", edit)
+    assert found in repository.failures()[check]
+
+
+def test_code_from_before_the_freezing_fails(repository):
+    draft = repository.git("rev-list", "--max-parents=0", "HEAD")
+    repository.edit_json("timing_meta.json", lambda m: m["provenance"].update(git_sha=draft))
+    assert "a descendant" in repository.failures()["code descends from plan"]
+
+
+def test_an_amendment_after_the_results_must_say_so_and_changes_nothing(repository):
+    smaller_sample(repository)
+    repository.commit("amend")
+    findings = {f.check: f for f in audit.audit(repository.path)}
+    assert {f.outcome for f in findings.values()} == {audit.PASS}
+    assert "exploratory" in findings["amendment label"].detail
+
+
+def test_an_amendment_with_a_false_label_fails(repository):
+    kept = repository.path / "kept"
+    shutil.move(repository.path / "results", kept)  # hidden, so that the label comes out false
+    smaller_sample(repository)
+    shutil.move(kept, repository.path / "results")
+    repository.commit("amend")
+    details = repository.failures()
+    assert details.keys() == {"amendment label"}
+    assert "holds results" in details["amendment label"]
+
+
+def test_an_amended_sample_is_the_one_expected(measured):
+    smaller_sample(measured)
+    measured.commit("amend")
+    measured.measure()
+    with pytest.raises(Exception, match="tokens"):
+        measured.promote()
+
+
+def test_an_edited_or_unregistered_amendment_fails(repository):
+    smaller_sample(repository)
+    repository.commit("amend")
+    path = repository.prereg / f"{STUDY}.amendment-1.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("slow", "fast"))
+    assert "amendments chained" in repository.failures()
+    path.write_text(text)
+    (repository.prereg / f"{STUDY}.amendment-2.yaml").write_text(text)
+    assert "amendment-2" in repository.failures()["amendments chained"]
+
+
+def test_results_of_an_unknown_study_fail(repository):
+    shutil.copytree(repository.results, repository.path / "results" / "tiny" / "other")
+    outcomes = repository.audit()
+    assert outcomes["plan frozen", "results/tiny/other"] == audit.FAIL
+
+
+def test_the_audit_changes_nothing(repository):
+    before = repository.git("status", "--porcelain"), git.head(repository.path)
+    audit.audit(repository.path)
+    assert (repository.git("status", "--porcelain"), git.head(repository.path)) == before

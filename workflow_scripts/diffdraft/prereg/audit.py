@@ -1,0 +1,246 @@
+"""Audit a repository: did the plans precede the results, and do the results say what they say?
+
+Every check ends in PASS, FAIL or CANNOT TELL. One FAIL makes the audit fail; without one, a
+CANNOT TELL leaves it open.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from diffdraft import git
+from diffdraft.errors import UserError
+from diffdraft.prereg import evidence, history, ledger, registry
+from diffdraft.prereg.amendments import amendment_files, check_chain
+from diffdraft.prereg.evidence import Registered
+from diffdraft.prereg.ledger import Entry
+from diffdraft.prereg.manifest import (
+    MANIFEST,
+    file_records,
+    load_manifest,
+    load_measurements,
+    measurement_record,
+    span,
+    verdict_record,
+)
+from diffdraft.prereg.schema import load_plan
+from diffdraft.prereg.verdict import load_verdict
+
+PASS, FAIL, CANNOT_TELL = "PASS", "FAIL", "CANNOT TELL"
+EXIT_CODES = {PASS: 0, FAIL: 1, CANNOT_TELL: 2}
+PUBLISHED = "published"  # results/published holds figures of others, not evidence
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check of one subject, what came out, and why."""
+
+    check: str
+    subject: str
+    outcome: str
+    detail: str
+
+
+def audit(repo: Path) -> list[Finding]:
+    """All findings, in the order plans, ledger, amendments, then each folder of evidence."""
+    prereg = repo / "prereg"
+    findings = [*_audit_ledger(repo)]
+    plans = [path for path in sorted(prereg.glob("*.yaml")) if ".amendment-" not in path.name]
+    for path in plans:
+        findings += _audit_plan(repo, path)
+    for folder in _evidence_folders(repo):
+        findings += _audit_evidence(repo, folder)
+    return findings
+
+
+def overall(findings: list[Finding]) -> str:
+    outcomes = {finding.outcome for finding in findings}
+    return FAIL if FAIL in outcomes else CANNOT_TELL if CANNOT_TELL in outcomes else PASS
+
+
+def _find(check: str, subject: str, examine: Callable[[], str]) -> Finding:
+    """Run one check: its sentence is a PASS, a `UserError` a FAIL, `Untold` a CANNOT TELL."""
+    try:
+        return Finding(check, subject, PASS, examine())
+    except UserError as error:
+        return Finding(check, subject, FAIL, str(error))
+    except history.Untold as untold:
+        return Finding(check, subject, CANNOT_TELL, str(untold))
+    except git.GitUnavailable as error:
+        return Finding(check, subject, CANNOT_TELL, f"git: {error}")
+
+
+def _with_history(repo: Path, examine: Callable[[], str]) -> Callable[[], str]:
+    def examined() -> str:
+        history.require_history(repo)
+        return examine()
+
+    return examined
+
+
+def _audit_ledger(repo: Path) -> Iterator[Finding]:
+    subject = history.LEDGER_PATH
+
+    def bytes_agree() -> str:
+        entries = ledger.read(repo / "prereg")
+        for entry in entries:
+            ledger.require_frozen(repo / "prereg" / entry.file)
+        return f"{len(entries)} files with the bytes they were registered with"
+
+    yield _find("ledger chain", subject, lambda: _chain_length(repo))
+    yield _find("bytes against the ledger", subject, bytes_agree)
+    append_only = _with_history(repo, lambda: history.check_append_only(repo))
+    yield _find("ledger only added to", subject, append_only)
+
+
+def _chain_length(repo: Path) -> str:
+    return f"{len(ledger.read(repo / 'prereg'))} lines, each with the hash of the one before"
+
+
+def _audit_plan(repo: Path, path: Path) -> Iterator[Finding]:
+    subject = f"prereg/{path.name}"
+
+    def schema() -> str:
+        plan = load_plan(path)
+        registry.check_settings(plan, path)
+        return f"{len(plan.criteria)} criteria, {len(plan.verdicts)} verdicts"
+
+    yield _find("plan schema", subject, schema)
+    try:
+        entry = ledger.find(ledger.read(path.parent), path.name)
+    except UserError:
+        return  # the ledger's own finding says it
+    if entry is None:
+        yield _find("frozen", subject, lambda: _draft(repo, path.stem))
+        return
+    unchanged = _with_history(repo, lambda: history.check_unchanged_since(repo, entry))
+    yield _find("unchanged since frozen", subject, unchanged)
+    if amendment_files(path.parent, path.stem):
+        yield from _audit_amendments(repo, path.parent, path.stem)
+
+
+def _draft(repo: Path, study: str) -> str:
+    if results := [folder for folder in _evidence_folders(repo) if folder.name == study]:
+        raise UserError(f"prereg/{study}.yaml", "ledger", "no line", f"one before {results[0]}")
+    return "a draft, not frozen; no results rest on it"
+
+
+def _audit_amendments(repo: Path, prereg: Path, study: str) -> Iterator[Finding]:
+    subject = f"prereg/{study}.amendment-*.yaml"
+    yield _find(
+        "amendments chained", subject, lambda: f"{len(check_chain(prereg, study))} in order"
+    )
+    try:
+        chain = evidence.registered(prereg, study).amendments
+    except UserError:
+        return
+    results = [
+        folder.relative_to(repo).as_posix()
+        for folder in _evidence_folders(repo)
+        if folder.name == study
+    ]
+    for entry, amendment in chain:
+
+        def labelled(entry: Entry = entry, label: bool = amendment.results_existed) -> str:
+            return history.check_label(repo, entry, label, results)
+
+        yield _find("amendment label", f"prereg/{entry.file}", _with_history(repo, labelled))
+
+
+def _evidence_folders(repo: Path) -> list[Path]:
+    """results/PROFILE/STUDY, without the figures published by others."""
+    folders = sorted((repo / "results").glob("*/*"))
+    return [path for path in folders if path.is_dir() and path.parent.name != PUBLISHED]
+
+
+def _audit_evidence(repo: Path, folder: Path) -> Iterator[Finding]:
+    subject = folder.relative_to(repo).as_posix()
+    profile, study = folder.parent.name, folder.name
+    registered: list[Registered] = []
+
+    def plan_is_frozen() -> str:
+        registered.append(evidence.registered(repo / "prereg", study))
+        return f"frozen on {registered[0].entry.date}"
+
+    yield _find("plan frozen", subject, plan_is_frozen)
+    if not registered:
+        return
+    plan = registered[0]
+    before = _with_history(
+        repo, lambda: history.check_frozen_before_results(repo, plan.entry, subject)
+    )
+    yield _find("frozen before results", subject, before)
+    yield _find("manifest", subject, lambda: check_manifest(plan, profile, folder))
+    yield _find(
+        "measured as planned", subject, lambda: evidence.check_design(plan, profile, folder)
+    )
+    yield _find("measured cleanly, later", subject, lambda: _clean_and_later(plan, folder))
+    code = _with_history(repo, lambda: _code(repo, plan, folder))
+    yield _find("code descends from plan", subject, code)
+    yield _find("verdict from rows", subject, lambda: _verdict(plan, folder))
+
+
+def check_manifest(plan: Registered, profile: str, folder: Path) -> str:
+    """Check MANIFEST.json against the files, the plan, the metadata and the verdict."""
+    manifest, path = load_manifest(folder), folder / MANIFEST
+    found = sorted(item.name for item in folder.iterdir() if item.name != MANIFEST)
+    _equal(path, "files", sorted(manifest.files), found)
+    for name, record in file_records(folder, plan.study).items():
+        _equal(path, f"files.{name}", manifest.files[name], record)
+    _equal(path, "study and profile", (manifest.study, manifest.profile), (folder.name, profile))
+    _equal(path, "plan.sha256", manifest.plan.sha256, plan.entry.sha256)
+    measurements = load_measurements(folder, plan.study)
+    started, ended = span(measurements.values())
+    in_force = [entry.sha256 for entry, _ in plan.in_force(started)]
+    _equal(path, "amendments", manifest.amendments, in_force)
+    _equal(path, "started_utc", manifest.started_utc, started.isoformat())
+    _equal(path, "ended_utc", manifest.ended_utc, ended.isoformat())
+    records = {name: measurement_record(item) for name, item in measurements.items()}
+    _equal(path, "measurements", manifest.measurements, records)
+    for item in measurements.values():
+        _equal(path, "model.fingerprint", manifest.model.fingerprint, item.target_fingerprint)
+        known = item.adapter_sha256 in manifest.model.files.values()
+        _equal(path, "adapter among model.files", known, True)
+    stated = verdict_record(load_verdict(folder / "verdict.json"))
+    _equal(path, "verdict", manifest.verdict, stated)
+    return f"{len(manifest.files)} files with their hashes, rows and schema"
+
+
+def _equal(path: Path, field: str, stated: object, found: object) -> None:
+    if stated != found:
+        raise UserError(path, field, stated, found)
+
+
+def _clean_and_later(plan: Registered, folder: Path) -> str:
+    details = [
+        evidence.check_clean_and_later(plan, measurement, folder / name)
+        for name, measurement in load_measurements(folder, plan.study).items()
+    ]
+    return details[0]
+
+
+def _code(repo: Path, plan: Registered, folder: Path) -> str:
+    details = [
+        history.check_code(repo, plan.entry, measurement.provenance.git_sha, folder / name)
+        for name, measurement in load_measurements(folder, plan.study).items()
+    ]
+    return "; ".join(dict.fromkeys(details))
+
+
+def _verdict(plan: Registered, folder: Path) -> str:
+    carried = evidence.check_verdict(plan, folder).carried
+    return f"{carried.verdict} ({carried.scope}), derived again from the rows"
+
+
+def to_json(findings: list[Finding]) -> dict[str, Any]:
+    return {"outcome": overall(findings), "checks": [asdict(finding) for finding in findings]}
+
+
+def table(findings: list[Finding]) -> str:
+    """The findings in columns, and the outcome in the last line."""
+    width = [max(len(getattr(f, name)) for f in findings) for name in ("outcome", "check")]
+    lines = [
+        f"{f.outcome:<{width[0]}}  {f.check:<{width[1]}}  {f.subject}: {f.detail}" for f in findings
+    ]
+    return "\n".join([*lines, "", overall(findings)])

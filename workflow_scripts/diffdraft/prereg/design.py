@@ -1,0 +1,75 @@
+"""Was it measured as planned? Sizes, seeds, models and code, from rows and metadata."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from diffdraft.errors import UserError
+from diffdraft.prereg.manifest import Measurement
+from diffdraft.prereg.registry import Study
+from diffdraft.prereg.schema import Plan, PromptSample, WindowSample
+from diffdraft.rows import read_rows
+
+
+def check_samples(plan: Plan, profile: str, folder: Path, study: Study) -> None:
+    """Raise `UserError` unless every row file has exactly the planned sample."""
+    sample = plan.samples.get(profile)
+    if sample is None:
+        raise UserError(folder, "profile", profile, f"one of {', '.join(plan.samples)}, as planned")
+    for name, schema in study.rows.items():
+        rows = read_rows(folder / name, schema)
+        if isinstance(sample, WindowSample):
+            _check_windows(rows, sample, folder / name)
+        elif schema == "timing":
+            _check_prompts(rows, sample, plan, folder / name)
+
+
+def _check_windows(rows: pd.DataFrame, sample: WindowSample, file: Path) -> None:
+    strata = sorted(rows["stratum"].unique())
+    _same(file, "strata", strata, sorted(sample.strata))
+    for stratum, part in rows.groupby("stratum"):
+        _same(file, f"windows in {stratum}", part["example_id"].nunique(), sample.windows)
+        positions = sample.windows * (sample.block_size - 1)
+        _same(file, f"positions in {stratum}", len(part), positions)
+    first = sample.window_tokens - sample.block_size  # the row that predicts offset +2
+    shift = (rows["position"] - rows["offset"]).unique().tolist()
+    _same(file, "position - offset", shift, [first - 2])
+
+
+def _check_prompts(rows: pd.DataFrame, sample: PromptSample, plan: Plan, file: Path) -> None:
+    _same(file, "prompts", rows["prompt_id"].nunique(), sample.prompts)
+    _same(file, "categories", rows["category"].nunique(), sample.categories)
+    _same(file, "arms", sorted(rows["arm"].unique()), sorted(arm.id for arm in plan.arms))
+    _same(file, "blocks", rows["block"].nunique(), sample.abba_blocks)
+    _same(file, "tokens", rows["tokens"].unique().tolist(), [sample.tokens])
+    repeats = rows.groupby(["prompt_id", "arm"]).size().unique().tolist()
+    _same(file, "runs of a prompt in an arm", repeats, [2 * sample.abba_blocks])
+    busy = (rows["load_before"] > sample.max_load_before).astype(int)
+    _same(file, "rows whose busy mark is wrong", int((busy != rows["busy"]).sum()), 0)
+
+
+def check_measurements(
+    plan: Plan, profile: str, measurements: Mapping[str, Measurement], folder: Path
+) -> None:
+    """Raise `UserError` unless metadata name the planned study, seeds, sample and model."""
+    sample, model = plan.samples[profile].model_dump(), plan.models[profile]
+    for name, measurement in measurements.items():
+        file = folder / name
+        _same(file, "study", measurement.study, plan.study)
+        _same(file, "profile", measurement.profile, profile)
+        _same(file, "plan_sha256", measurement.plan_sha256, plan.sha256)
+        _same(file, "provenance.plan.sha256", measurement.provenance.plan.sha256, plan.sha256)
+        _same(file, "seeds", measurement.seeds, plan.seeds)
+        _same(file, "samples", measurement.samples, sample)
+        if model.revision is not None:
+            _same(file, "target_revision", measurement.target_revision, model.revision)
+        if model.fingerprint is not None:
+            _same(file, "target_fingerprint", measurement.target_fingerprint, model.fingerprint)
+    fingerprints = {measurement.target_fingerprint for measurement in measurements.values()}
+    _same(folder, "different target fingerprints", len(fingerprints), 1)
+
+
+def _same(file: Path, field: str, found: object, planned: object) -> None:
+    if found != planned:
+        raise UserError(file, field, found, f"{planned}, as planned")

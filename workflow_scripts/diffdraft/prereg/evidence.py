@@ -1,0 +1,88 @@
+"""Checks of one folder of evidence, shared by promotion and audit: what fails one fails both."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from diffdraft.errors import UserError
+from diffdraft.prereg import design, ledger, registry
+from diffdraft.prereg.amendments import Amendment, amendment_name, check_chain, effective
+from diffdraft.prereg.ledger import Entry
+from diffdraft.prereg.manifest import VERDICT, Measurement, load_measurements, span
+from diffdraft.prereg.registry import Study
+from diffdraft.prereg.reproduce import compare, differences, rederive
+from diffdraft.prereg.schema import Plan, load_plan
+from diffdraft.prereg.verdict import Verdict, load_verdict
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A frozen plan with its ledger line, its amendments and theirs, and the code of its study."""
+
+    path: Path
+    entry: Entry
+    plan: Plan
+    amendments: list[tuple[Entry, Amendment]]
+    study: Study
+
+    def in_force(self, when: datetime) -> list[tuple[Entry, Amendment]]:
+        """The amendments registered by then. A later one cannot change what was measured."""
+        return [(entry, amendment) for entry, amendment in self.amendments if entry.when <= when]
+
+    def expected(self, when: datetime) -> Plan:
+        """The plan with what the amendments in force changed."""
+        chain = [amendment for _, amendment in self.in_force(when)]
+        return effective(self.plan, chain, self.path)
+
+
+def registered(prereg: Path, study: str) -> Registered:
+    """Raises `UserError` if the plan or an amendment is not frozen, changed or out of order."""
+    path = prereg / f"{study}.yaml"
+    entry = ledger.require_frozen(path)
+    plan = load_plan(path)
+    entries = {line.file: line for line in ledger.read(prereg)}
+    chain = [
+        (entries[amendment_name(study, amendment.amendment)], amendment)
+        for amendment in check_chain(prereg, study)
+    ]
+    return Registered(path, entry, plan, chain, registry.study_of(study, path))
+
+
+def check_design(plan: Registered, profile: str, folder: Path) -> str:
+    """Sizes from the rows; study, seeds, sample and model from the metadata."""
+    measurements = load_measurements(folder, plan.study)
+    started, _ = span(measurements.values())
+    expected = plan.expected(started)
+    design.check_samples(expected, profile, folder, plan.study)
+    design.check_measurements(expected, profile, measurements, folder)
+    return "sizes, seeds and models as planned"
+
+
+def check_clean_and_later(plan: Registered, measurement: Measurement, file: Path) -> str:
+    """Measured from a clean tree, and not begun before the plan was frozen."""
+    provenance = measurement.provenance
+    if provenance.git_dirty is not False:
+        found = "null" if provenance.git_dirty is None else "true"
+        raise UserError(file, "git_dirty", found, "false: rows measured from a committed tree")
+    if provenance.started_utc < plan.entry.when:
+        raise UserError(
+            file, "started_utc", provenance.started_utc.isoformat(), f"after {plan.entry.date}"
+        )
+    if provenance.ended_utc < provenance.started_utc:
+        raise UserError(file, "ended_utc", provenance.ended_utc.isoformat(), "after the start")
+    return "clean tree, begun after the freezing"
+
+
+def check_verdict(plan: Registered, folder: Path) -> Verdict:
+    """The verdict in `folder`. Raises `UserError` unless its rows give it again."""
+    stated = load_verdict(folder / VERDICT)
+    if stated.plan_sha256 != plan.plan.sha256:
+        raise UserError(
+            folder / VERDICT, "plan_sha256", stated.plan_sha256[:12], plan.plan.sha256[:12]
+        )
+    again = rederive(plan.path, folder, plan.study)
+    if different := differences(compare(again, stated)):
+        raise UserError(folder / VERDICT, "verdict", different[0], "what the rows give")
+    if (stated.stop, stated.does_not_show) != (again.stop, again.does_not_show):
+        raise UserError(folder / VERDICT, "stop, does_not_show", "other words", "the plan's")
+    return stated

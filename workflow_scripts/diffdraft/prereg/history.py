@@ -1,0 +1,149 @@
+"""What git history says of a plan: when it was frozen, and whether results came after."""
+
+from pathlib import Path
+
+from diffdraft import files, git
+from diffdraft.errors import UserError
+from diffdraft.prereg import ledger
+from diffdraft.prereg.ledger import Entry
+
+LEDGER_PATH = f"prereg/{ledger.LEDGER}"
+
+
+class Untold(Exception):
+    """History cannot answer; `command` names what would settle it."""
+
+    def __init__(self, why: str, command: str) -> None:
+        self.why, self.command = why, command
+        super().__init__(f"{why}; to settle it: {command}")
+
+
+def require_history(repo: Path) -> None:
+    """Raise `Untold` unless the whole history is at hand."""
+    try:
+        git.head(repo)
+        if git.is_shallow(repo):
+            raise Untold("this clone is shallow", "git fetch --unshallow")
+    except git.GitUnavailable as error:
+        raise Untold(str(error), "git clone URL, then audit the clone") from None
+
+
+def freeze_commit(repo: Path, entry: Entry) -> str:
+    """The first commit that holds both the ledger line and the file with the frozen bytes.
+
+    Raises `Untold` if the line is in no commit yet.
+    """
+    path = f"prereg/{entry.file}"
+    for commit in git.commits_touching(repo, [LEDGER_PATH, path]):
+        if _holds(repo, commit, entry, path):
+            return commit
+    raise Untold(f"the freezing of {entry.file} is in no commit", f"git add prereg/{entry.file}")
+
+
+def _holds(repo: Path, commit: str, entry: Entry, path: str) -> bool:
+    lines = git.blob(repo, commit, LEDGER_PATH)
+    content = git.blob(repo, commit, path)
+    if lines is None or content is None or files.sha256_bytes(content) != entry.sha256:
+        return False
+    return ledger.canonical(entry.model_dump()).encode() in lines.split(b"\n")
+
+
+def check_frozen_before_results(repo: Path, entry: Entry, results: str) -> str:
+    """Check that every commit with a study's results comes after the commit that froze its plan.
+
+    `results` is a folder below `repo`, like `results/tiny/rprm`. Returns a sentence. Raises
+    `UserError` if a commit with results does not descend from the freezing, `Untold` if the
+    results are in no commit.
+    """
+    commits = git.commits_touching(repo, [results])
+    if not commits:
+        raise Untold(f"{results} is in no commit", f"git add {results} and commit it")
+    frozen = _frozen_or_fail(repo, entry, results)
+    for commit in commits:
+        if commit == frozen:
+            raise UserError(
+                results, "commit", f"{commit[:12]}, which also froze the plan", "a later commit"
+            )
+        if not git.is_ancestor(repo, frozen, commit):
+            raise UserError(
+                results, "commit", commit[:12], f"a descendant of the freezing in {frozen[:12]}"
+            )
+    return f"frozen in {frozen[:12]}, first results in {commits[0][:12]}"
+
+
+def _frozen_or_fail(repo: Path, entry: Entry, results: str) -> str:
+    try:
+        return freeze_commit(repo, entry)
+    except Untold as untold:
+        raise UserError(results, "commit", untold.why, "results after the freezing") from None
+
+
+def check_unchanged_since(repo: Path, entry: Entry) -> str:
+    """Check a frozen file's bytes in HEAD and in every commit since it was frozen."""
+    path = f"prereg/{entry.file}"
+    frozen = freeze_commit(repo, entry)
+    later = [
+        commit
+        for commit in git.commits_touching(repo, [path])
+        if git.is_ancestor(repo, frozen, commit)
+    ]
+    for commit in [*later, git.head(repo)]:
+        content = git.blob(repo, commit, path)
+        digest = files.sha256_bytes(content)[:12] if content is not None else "no file"
+        if digest != entry.sha256[:12]:
+            raise UserError(
+                path, f"commit {commit[:12]}", digest, f"{entry.sha256[:12]}, as frozen"
+            )
+    return f"the same bytes in HEAD and in all commits since {frozen[:12]}"
+
+
+def check_append_only(repo: Path) -> str:
+    """Check that each commit's ledger, and the one on disk, continues those before it."""
+    commits = git.commits_touching(repo, [LEDGER_PATH])
+    for commit in commits:
+        here = git.blob(repo, commit, LEDGER_PATH) or b""
+        for parent in git.parents(repo, commit):
+            if not ledger.extends(here, git.blob(repo, parent, LEDGER_PATH) or b""):
+                raise UserError(
+                    LEDGER_PATH, f"commit {commit[:12]}", "lines changed", "lines added at the end"
+                )
+    on_disk = repo / LEDGER_PATH
+    now = on_disk.read_bytes() if on_disk.exists() else b""
+    if not ledger.extends(now, git.blob(repo, "HEAD", LEDGER_PATH) or b""):
+        raise UserError(LEDGER_PATH, "working tree", "lines changed", "lines added to HEAD's")
+    return f"only ever added to, in {len(commits)} commits"
+
+
+def check_label(repo: Path, entry: Entry, results_existed: bool, results: list[str]) -> str:
+    """Check an amendment's label: it may only say "before results" if no results came earlier."""
+    amended = freeze_commit(repo, entry)
+    earlier = (
+        [
+            commit
+            for commit in git.commits_touching(repo, results)
+            if not git.is_ancestor(repo, amended, commit) or commit == amended
+        ]
+        if results
+        else []
+    )
+    if earlier and not results_existed:
+        raise UserError(
+            f"prereg/{entry.file}",
+            "results_existed",
+            f"false, but {earlier[0][:12]} holds results",
+            "true",
+        )
+    return "after results were known: exploratory" if results_existed else "before any results"
+
+
+def check_code(repo: Path, entry: Entry, commit: str | None, file: Path) -> str:
+    """Check that rows were measured by code that is known and had the frozen plan."""
+    frozen = freeze_commit(repo, entry)
+    if commit is None or not git.known_commit(repo, commit):
+        found = commit[:12] if commit else "no commit"
+        raise UserError(file, "git_sha", found, "a commit of this repository")
+    if not git.is_ancestor(repo, frozen, commit):
+        raise UserError(
+            file, "git_sha", commit[:12], f"a descendant of the freezing in {frozen[:12]}"
+        )
+    return f"measured by {commit[:12]}"

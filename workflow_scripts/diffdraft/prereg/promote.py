@@ -1,0 +1,133 @@
+"""Make a measurement evidence: from build/PROFILE/measured/STUDY to results/PROFILE/STUDY."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from diffdraft import files, git
+from diffdraft.errors import UserError
+from diffdraft.prereg import evidence, history
+from diffdraft.prereg.evidence import Registered
+from diffdraft.prereg.manifest import (
+    MANIFEST,
+    Manifest,
+    Measurement,
+    ModelRecord,
+    PlanOf,
+    file_records,
+    load_measurements,
+    measurement_record,
+    span,
+    verdict_record,
+)
+
+
+def promote(repo: Path, profile: str, study: str) -> Path:
+    """Check a measurement, copy it with its manifest, and return the new folder.
+
+    All or nothing: the folder appears complete, or not at all. Raises `UserError` for a dirty or
+    missing repository, a plan that is not frozen or was frozen after the measurement began, rows
+    measured from a dirty tree or by unknown code, a missing file, rows that are not as planned or
+    do not give the verdict, and evidence that is already there.
+    """
+    source = repo / "build" / profile / "measured" / study
+    destination = repo / "results" / profile / study
+    _check_repository(repo)
+    if destination.exists():
+        raise UserError(
+            destination, "folder", "evidence", "none yet", "Remove it in a commit first"
+        )
+    plan = evidence.registered(repo / "prereg", study)
+    records = file_records(source, plan.study)
+    measurements = load_measurements(source, plan.study)
+    _check_measurements(repo, plan, measurements, source)
+    evidence.check_design(plan, profile, source)
+    verdict = evidence.check_verdict(plan, source)
+    started, ended = span(measurements.values())
+    manifest = Manifest(
+        study=study,
+        profile=profile,
+        plan=PlanOf(file=f"prereg/{plan.entry.file}", sha256=plan.entry.sha256),
+        amendments=[entry.sha256 for entry, _ in plan.in_force(started)],
+        files=records,
+        model=_model(repo / "build" / profile, plan, profile, measurements),
+        measurements={name: measurement_record(m) for name, m in measurements.items()},
+        started_utc=started.isoformat(),
+        ended_utc=ended.isoformat(),
+        verdict=verdict_record(verdict),
+    )
+    _copy(source, destination, manifest)
+    return destination
+
+
+def _check_repository(repo: Path) -> None:
+    try:
+        changed = git.git(repo, "status", "--porcelain", "--untracked-files=normal").split("\n")[0]
+        history.require_history(repo)
+    except (git.GitUnavailable, history.Untold) as error:
+        raise UserError(repo, "repository", error, "a clone with its history") from None
+    if changed:
+        raise UserError(
+            repo, "working tree", f"a change ({changed.strip()})", "none", "Commit it first"
+        )
+
+
+def _check_measurements(
+    repo: Path, plan: Registered, measurements: Mapping[str, Measurement], source: Path
+) -> None:
+    for name, measurement in measurements.items():
+        evidence.check_clean_and_later(plan, measurement, source / name)
+        try:
+            history.check_code(repo, plan.entry, measurement.provenance.git_sha, source / name)
+        except history.Untold as untold:
+            raise UserError(plan.path, "commit", untold.why, "a committed plan") from None
+
+
+def _model(
+    build: Path, plan: Registered, profile: str, measurements: Mapping[str, Measurement]
+) -> ModelRecord:
+    """Hashes of the target and the adapters that the metadata name."""
+    first = next(iter(measurements.values()))
+    record = files.read_json(build / "target" / "training.json")
+    if record.get("fingerprint") != first.target_fingerprint:
+        raise UserError(
+            build / "target" / "training.json",
+            "fingerprint",
+            record.get("fingerprint"),
+            f"{first.target_fingerprint}, which was measured",
+        )
+    hashes = _hashes(build, [*(build / "target").iterdir(), *build.glob("adapters/*/*")])
+    for name, measurement in measurements.items():
+        if measurement.adapter_sha256 not in hashes.values():
+            raise UserError(
+                build / "adapters", name, "no adapter of that hash", measurement.adapter_sha256
+            )
+    return ModelRecord(
+        target=plan.plan.models[profile].target,
+        revision=first.target_revision,
+        fingerprint=first.target_fingerprint,
+        files=hashes,
+    )
+
+
+def _hashes(build: Path, paths: list[Path]) -> dict[str, str]:
+    return {
+        path.relative_to(build).as_posix(): files.sha256_file(path)
+        for path in sorted(paths)
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def _copy(source: Path, destination: Path, manifest: Manifest) -> None:
+    temporary = destination.with_name(f".{destination.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        for name, record in manifest.files.items():
+            shutil.copyfile(source / name, temporary / name)
+            if files.sha256_file(temporary / name) != record.sha256:
+                raise UserError(source / name, "sha256", "a change", "a file at rest")
+        files.write_json(temporary / MANIFEST, manifest.model_dump(mode="json"))
+        temporary.rename(destination)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
