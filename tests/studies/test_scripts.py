@@ -1,0 +1,104 @@
+"""The three analysis commands: what they write, what they refuse, and that they need no MLX."""
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import analyse_paired_timing
+import analyse_rprm
+from diffdraft import cli, files
+from tests.studies.plans import PAIRED_TIMING, ROOT, RPRM
+from tests.synthetic import position_table, timing_tables
+
+
+def call(script, *arguments) -> int:
+    with pytest.raises(SystemExit) as caught:
+        cli.run(script.parser(), script.main, [str(a) for a in arguments])
+    return caught.value.code
+
+
+def rprm_arguments(tmp_path, plan=RPRM):
+    positions, out = tmp_path / "positions.csv", tmp_path / "out"
+    return "--plan", plan, "--tag", "primary", "--positions", positions, "--out-dir", out
+
+
+def test_analyse_rprm(tmp_path):
+    position_table(512).to_csv(tmp_path / "positions.csv", index=False, lineterminator="\r\n")
+    assert call(analyse_rprm, *rprm_arguments(tmp_path)) == 0
+    stems = ["analysis", "calibration", "metrics", "pr", "quintiles", "roc", "within_offset"]
+    names = sorted(path.stem for path in (tmp_path / "out").iterdir())
+    assert names == [f"{stem}_primary" for stem in stems]
+    metrics = files.read_json(tmp_path / "out" / "metrics_primary.json")
+    assert list(metrics["scopes"]) == ["primary.FULL", "primary.SCHEDULE"]
+    quintiles = pd.read_csv(tmp_path / "out" / "quintiles_primary.csv")
+    assert len(quintiles) == 30
+    assert list(quintiles)[:3] == ["stratum", "predictor", "quintile"]
+
+
+def test_analyse_rprm_refuses_in_one_line_and_writes_nothing(tmp_path, capsys):
+    position_table(100).to_csv(tmp_path / "positions.csv", index=False)
+    assert call(analyse_rprm, *rprm_arguments(tmp_path)) == 3
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "positions.csv: example_id: found 100 windows; expected at least 512" in error
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  resamples: 2000", "  resamples: 0", "analysis.resamples: found 0"),
+        ("  resamples: 2000\n", "", "analysis.resamples: found nothing"),
+        ("  resamples:", "  resample:", "analysis.resample"),
+        ("  split: 20260908\n", "", "seeds.split: found nothing"),
+        ("fit_share: 0.5", "fit_share: 0.9", "so that TEST has windows"),
+        ("_percentiles: [2.5, 97.5]", "_percentiles: [97.5, 2.5]", "the lower one first"),
+    ],
+)
+def test_a_plan_that_does_not_fit_the_analysis(tmp_path, capsys, old, new, message):
+    text = files.read_text(RPRM)
+    assert old in text
+    plan = tmp_path / "rprm.yaml"
+    plan.write_text(text.replace(old, new))
+    assert call(analyse_rprm, *rprm_arguments(tmp_path, plan)) == 3
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_the_plan_of_another_study(tmp_path, capsys):
+    assert call(analyse_rprm, *rprm_arguments(tmp_path, PAIRED_TIMING)) == 3
+    assert "study: found paired_timing; expected rprm" in capsys.readouterr().err
+
+
+def test_analyse_paired_timing(tmp_path, capsys):
+    paths = {name: tmp_path / f"{name}.csv" for name in ("timing", "cycles")}
+    for path, frame in zip(paths.values(), timing_tables(27), strict=True):
+        frame.to_csv(path, index=False)
+    arguments = ["--plan", PAIRED_TIMING, "--out-dir", tmp_path / "out"]
+    arguments += [part for name, path in paths.items() for part in (f"--{name}", path)]
+    assert call(analyse_paired_timing, *arguments) == 0
+    assert set(files.read_json(tmp_path / "out" / "metrics.json")["scopes"]) == {"all"}
+    paths["timing"].write_text("")
+    assert call(analyse_paired_timing, *arguments) == 3
+    assert "timing.csv: file: found an empty file" in capsys.readouterr().err
+
+
+def test_analysis_never_imports_mlx():
+    modules = [
+        "diffdraft.rows",
+        "diffdraft.studies.rprm.run",
+        "diffdraft.studies.paired_timing.run",
+        "diffdraft.studies.published.replay",
+    ]
+    code = f"import sys, {', '.join(modules)}; print([m for m in sys.modules if 'mlx' in m])"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT / "workflow_scripts",
+    )
+    assert run.stdout.strip() == "[]"
