@@ -1,0 +1,200 @@
+"""The whole report: what it shows, what it refuses, that it needs nothing else."""
+
+import dataclasses
+import re
+import subprocess
+import sys
+
+import pytest
+
+from diffdraft import files
+from diffdraft.errors import UserError
+from diffdraft.report import build, cells, criteria, render
+
+from .conftest import HOSTILE, ROOT
+from .pages import Page
+
+
+@pytest.fixture(scope="module")
+def html(report):
+    return render.html(report)
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    return Page.parse(html)
+
+
+def shown(verdict):
+    """How each comparison of a verdict must read."""
+    for scope in verdict.scopes.values():
+        for criterion in scope.criteria:
+            for part in criterion.parts:
+                yield part.metric, cells.number(criteria.compared(part)), criteria.needs(part)
+
+
+def test_page_and_summary_open_with_the_verdicts_and_what_they_stop(report, page, evidence):
+    summary = render.markdown(report)
+    verdicts = [study.verdict.carried.verdict for study in (evidence.rprm, evidence.timing)]
+    assert verdicts == ["FAIL", "FASTER"]
+    for text in (page.text, summary):
+        opening = text[: text.index("Criteria of the plan")]
+        assert [opening.count(verdict) > 0 for verdict in verdicts] == [True, True]
+        assert "STOP — rprm_stage2: NOT RUN" in opening
+        assert "primary.FULL came out FAIL" in opening
+        assert "c3_auroc_gain_over_progress" in opening
+
+
+def test_a_verdict_that_opens_the_stage_is_not_called_a_stop(report):
+    opened = report.studies[0].stop.model_copy(update={"status": "OPEN"})
+    card = dataclasses.replace(report.studies[0], stop=opened)
+    assert card.stop_line == "rprm_stage2: OPEN"
+
+
+@pytest.mark.parametrize("study", ["rprm", "timing"])
+def test_every_comparison_is_shown_with_its_value_and_bound(page, evidence, study):
+    verdict = getattr(evidence, study).verdict
+    comparisons = list(shown(verdict))
+    assert len(comparisons) == {"rprm": 36, "timing": 3}[study]
+    for scope in verdict.scopes:
+        assert f"{scope}: {verdict.scopes[scope].verdict}" in page.text
+    for metric, value, needs in comparisons:
+        assert all(text in page.text for text in (metric, value, needs))
+
+
+def test_published_values_stand_beside_ours(page, evidence):
+    published = evidence.published
+    assert published.verdict.carried.verdict == "FAIL"
+    for _, value, _ in shown(published.verdict):
+        assert value in page.text
+    for entry in published.comparison["differences"]:
+        assert entry["found"] in page.text
+
+
+def test_limits_plans_and_provenance_are_shown(page, evidence):
+    for study in (evidence.rprm, evidence.timing):
+        for line in study.plan.does_not_show:
+            assert line in page.text
+        for decision in study.plan.decisions:
+            assert decision.choice in page.text
+        assert study.plan.sha256 in page.text
+    for value in ("0123456789abcdef", "adapter of primary", "adapter of replication", "not frozen"):
+        assert value in page.text
+
+
+def test_the_page_needs_no_other_file(html, page):
+    assert not {"script", "link", "iframe", "object", "embed", "base"} & set(page.tags)
+    assert page.tags.count("img") == 11
+    assert all(source.startswith("data:image/png;base64,") for source in page.sources)
+    assert all(link.startswith("#") for link in page.links)
+    assert not re.search(r"url\(|@import|http", page.styles)
+    assert {link[1:] for link in page.links} <= set(re.findall(r'id="([^"]+)"', html))
+
+
+def test_hostile_categories_and_metadata_are_text(html, page):
+    assert HOSTILE in page.text
+    assert "an <b>old</b> CPU" in page.text
+    assert "<script" not in html
+    assert "b" not in page.tags
+
+
+def test_the_same_evidence_gives_the_same_bytes(report, html, evidence):
+    again = build.compose(evidence)
+    assert render.html(again) == html
+    assert render.markdown(again) == render.markdown(report)
+
+
+def test_write_puts_page_summary_and_figures(report, tmp_path):
+    build.write(report, tmp_path)
+    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
+    figures = {f"figures/{picture.stem}.png" for picture in report.pictures()}
+    assert names == {"index.html", "summary.md"} | figures
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\((figures/[^)]+)\)", summary)) == figures
+
+
+def test_committed_evidence_takes_metadata_from_results(tree):
+    evidence = tree.load("committed")
+    assert evidence.rprm.manifest["code"]["commit"] == "fedcba"
+    assert evidence.rprm.adapters[1].meta["adapter_sha256"] == "adapter of replication"
+    assert tree.load("measured").rprm.manifest is None
+
+
+INPUTS = [
+    "measured/rprm/verdict.json",
+    "measured/rprm/analysis_primary.json",
+    "measured/rprm/quintiles_replication.csv",
+    "measured/rprm/within_offset_primary.csv",
+    "measured/rprm/calibration_primary.csv",
+    "measured/rprm/roc_replication.csv",
+    "measured/rprm/pr_primary.csv",
+    "measured/rprm/positions_primary_meta.json",
+    "measured/paired_timing/verdict.json",
+    "measured/paired_timing/analysis.json",
+    "measured/paired_timing/timing_meta.json",
+    "published/verdict.json",
+    "published/comparison.json",
+    "prereg/rprm.yaml",
+    "results/published/rprm.yaml",
+]
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_missing_file_is_named(tree, tmp_path, name):
+    copy = tree.copy(tmp_path / "copy")
+    (copy.root / name).unlink()
+    with pytest.raises(UserError) as error:
+        copy.load()
+    assert error.value.file == str(copy.root / name)
+
+
+def test_a_missing_manifest_is_named(tree, tmp_path):
+    copy = tree.copy(tmp_path / "copy")
+    (copy.results / "tiny/rprm/MANIFEST.json").unlink()
+    with pytest.raises(UserError, match=r"MANIFEST\.json"):
+        copy.load("committed")
+
+
+def test_a_table_without_a_column_is_refused(tree, tmp_path):
+    copy = tree.copy(tmp_path / "copy")
+    path = copy.analysis("rprm") / "roc_primary.csv"
+    files.write_text(path, files.read_text(path).replace("tpr", "other", 1))
+    with pytest.raises(UserError, match=r"roc_primary\.csv: columns.*expected a column tpr"):
+        copy.load()
+
+
+def test_a_verdict_of_another_plan_is_refused(tree, tmp_path):
+    copy = tree.copy(tmp_path / "copy")
+    files.write_text(copy.plans[0], files.read_text(copy.plans[0]) + "# one byte more\n")
+    with pytest.raises(UserError, match="plan_sha256"):
+        copy.load()
+
+
+def script(*arguments):
+    command = [sys.executable, ROOT / "workflow_scripts" / "report.py", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_ends_with_one_line_and_writes_nothing(tree, tmp_path):
+    copy = tree.copy(tmp_path / "copy")
+    (copy.analysis("paired_timing") / "analysis.json").unlink()
+    folders = ["--rprm", copy.analysis("rprm"), "--timing", copy.analysis("paired_timing")]
+    folders += ["--published", copy.published, "--results", copy.results]
+    out = tmp_path / "out"
+    done = script(
+        *("--profile", "tiny", "--evidence", "measured", *folders),
+        *("--plans", *copy.plans, "--out-dir", out),
+    )
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert "paired_timing/analysis.json: file: found nothing there" in done.stderr
+    assert not out.exists()
+
+
+def test_reporting_imports_no_mlx():
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import diffdraft.report.build; "
+        "sys.exit(any(name.split('.')[0] in ('mlx', 'mlx_lm') for name in sys.modules))"
+    )
+    command = [sys.executable, "-c", code, str(ROOT / "workflow_scripts")]
+    assert subprocess.run(command, check=False).returncode == 0

@@ -1,0 +1,99 @@
+"""A report from files to files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from diffdraft import files
+from diffdraft.errors import UserError
+from diffdraft.report import (
+    criteria,
+    document,
+    inputs,
+    provenance_pages,
+    published_pages,
+    render,
+    rprm_pages,
+    style,
+    timing_pages,
+)
+from diffdraft.report.inputs import Evidence, Place, Rprm, Timing
+
+EVIDENCE_LINES = {
+    "measured": "evidence: rows measured on this machine",
+    "committed": "evidence: rows committed to the repository, analysed again",
+}
+
+
+def load(
+    profile: str,
+    kind: str,
+    folders: dict[str, Path],
+    published: Path,
+    plans: Sequence[Path],
+    results: Path,
+) -> Evidence:
+    """Read everything a report shows; `folders` maps a study to its analysis folder.
+
+    Raises `UserError` that names the first file that is missing or does not fit.
+    """
+    by_study = {path.stem: path for path in plans}
+    places = {}
+    for study, folder in folders.items():
+        if study not in by_study:
+            raise UserError("--plans", "study", ", ".join(by_study), f"a plan {study}.yaml")
+        committed = kind == "committed"
+        rows = results / profile / study if committed else folder
+        places[study] = Place(folder, rows, by_study[study], committed)
+    rprm = inputs.load_rprm(places["rprm"])
+    timing = inputs.load_timing(places["paired_timing"])
+    figures = results / "published" / "rprm.yaml"
+    replay = inputs.load_published(published, figures, rprm.plan)
+    return Evidence(profile, kind, rprm, timing, replay)
+
+
+def compose(evidence: Evidence) -> document.Report:
+    """The report as data, figures drawn."""
+    rprm, timing = evidence.rprm, evidence.timing
+    with style.styled():
+        sections = [
+            rprm_pages.criteria_section(rprm),
+            rprm_pages.figures_section(rprm),
+            published_pages.published_section(rprm, evidence.published),
+            timing_pages.timing_section(timing),
+            provenance_pages.limits_section(evidence),
+            rprm_pages.models_section(rprm),
+            published_pages.details_section(rprm, evidence.published),
+            provenance_pages.plans_section(evidence),
+            provenance_pages.provenance_section(evidence),
+            provenance_pages.rerun_section(evidence.profile),
+        ]
+    return document.Report(
+        title="What the registered experiments showed",
+        profile=evidence.profile,
+        evidence_line=EVIDENCE_LINES[evidence.kind],
+        studies=[card(rprm), card(timing)],
+        sections=sections,
+    )
+
+
+def card(study: Rprm | Timing) -> document.Card:
+    """The verdict of the scope that carries, and why."""
+    verdict = study.verdict
+    return document.Card(
+        study=study.plan.study,
+        title=study.plan.title,
+        question=study.plan.question,
+        scope=verdict.carried.scope,
+        verdict=verdict.carried.verdict,
+        stop=verdict.stop,
+        failures=criteria.failures(verdict.scopes[verdict.carried.scope]),
+    )
+
+
+def write(report: document.Report, folder: Path) -> None:
+    """Write figures/, summary.md and, last, index.html."""
+    page, summary = render.html(report), render.markdown(report)
+    for shown in report.pictures():
+        style.write_png(folder / "figures" / f"{shown.stem}.png", shown.png)
+    files.write_text(folder / "summary.md", summary)
+    files.write_text(folder / "index.html", page)

@@ -1,0 +1,198 @@
+"""What a report is made from. A missing or unfit file is a `UserError` that names it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from diffdraft import files
+from diffdraft.errors import UserError
+from diffdraft.prereg import ledger
+from diffdraft.prereg.amendments import amendment_files, load_amendment
+from diffdraft.prereg.reading import parse_yaml
+from diffdraft.prereg.schema import Plan, load_plan
+from diffdraft.prereg.verdict import Verdict, load_verdict
+
+Json = Mapping[str, Any]
+
+# Columns that the figures and tables read; a file may have more.
+COLUMNS = {
+    "quintiles": "stratum predictor quintile n mean_value acceptance ci_low ci_high",
+    "within_offset": "stratum offset n acceptance n_low acc_low n_high acc_high adequate",
+    "calibration": "stratum model predicted observed",
+    "roc": "stratum model fpr tpr",
+    "pr": "stratum model recall precision",
+}
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A plan or an amendment; `frozen` is the date in the ledger, empty if it has no line there."""
+
+    file: str
+    sha256: str
+    frozen: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A plan and its amendments, in order."""
+
+    files: list[PlanFile]
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The analysis of one adapter's positions: `analysis` by stratum, `tables` by file stem."""
+
+    tag: str
+    analysis: Json
+    tables: Mapping[str, pd.DataFrame]
+    meta: Json
+
+
+@dataclass(frozen=True)
+class Rprm:
+    """Study `rprm`: its plan, its verdict and one analysis an adapter, the carrying one first."""
+
+    plan: Plan
+    registration: Registration
+    verdict: Verdict
+    adapters: list[Adapter]
+    manifest: Json | None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Study `paired_timing`."""
+
+    plan: Plan
+    registration: Registration
+    verdict: Verdict
+    analysis: Json
+    meta: Json
+    manifest: Json | None
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published study: its figures as printed, and the verdict our engine draws from them."""
+
+    verdict: Verdict
+    comparison: Json
+    figures: Json
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything a report shows."""
+
+    profile: str
+    kind: str
+    rprm: Rprm
+    timing: Timing
+    published: Published
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a study lies: its analysis, the metadata of its rows, its plan.
+
+    `rows` is `analysis` for rows measured here, and the folder in results/ for committed ones,
+    which also holds a manifest.
+    """
+
+    analysis: Path
+    rows: Path
+    plan: Path
+    committed: bool
+
+
+def read_table(path: Path, columns: str) -> pd.DataFrame:
+    """A CSV with at least these columns."""
+    table = pd.read_csv(StringIO(files.read_text(path)))
+    for name in columns.split():
+        if name not in table.columns:
+            raise UserError(path, "columns", ", ".join(table.columns), f"a column {name}")
+    return table
+
+
+def judged(path: Path, plan: Plan) -> Verdict:
+    """A verdict that was computed from this very plan."""
+    verdict = load_verdict(path)
+    if verdict.plan_sha256 != plan.sha256:
+        action = "Judge again with this plan, or give the plan that was used"
+        raise UserError(path, "plan_sha256", verdict.plan_sha256, plan.sha256, action)
+    return verdict
+
+
+def registration(path: Path) -> Registration:
+    """A plan and its amendments with their dates in the ledger beside them."""
+    entries = ledger.read(path.parent)
+    amendments = amendment_files(path.parent, path.stem)
+    return Registration(
+        [_plan_file(path, entries)]
+        + [_plan_file(file, entries, load_amendment(file).reason) for file in amendments]
+    )
+
+
+def _plan_file(path: Path, entries: list[ledger.Entry], reason: str = "") -> PlanFile:
+    digest = files.sha256_file(path)
+    entry = ledger.find(entries, path.name)
+    frozen = entry.date if entry is not None and entry.sha256 == digest else ""
+    return PlanFile(path.name, digest, frozen, reason)
+
+
+def _manifest(place: Place) -> Json | None:
+    return files.read_json(place.rows / "MANIFEST.json") if place.committed else None
+
+
+def load_rprm(place: Place) -> Rprm:
+    """Study `rprm` from its analysis folder and the folder that holds its rows' metadata."""
+    plan = load_plan(place.plan)
+    tags = dict.fromkeys(scope.split(".")[0] for scope in plan.scopes.names())
+    return Rprm(
+        plan=plan,
+        registration=registration(place.plan),
+        verdict=judged(place.analysis / "verdict.json", plan),
+        adapters=[_adapter(place, tag) for tag in tags],
+        manifest=_manifest(place),
+    )
+
+
+def _adapter(place: Place, tag: str) -> Adapter:
+    return Adapter(
+        tag=tag,
+        analysis=files.read_json(place.analysis / f"analysis_{tag}.json"),
+        tables={
+            stem: read_table(place.analysis / f"{stem}_{tag}.csv", names)
+            for stem, names in COLUMNS.items()
+        },
+        meta=files.read_json(place.rows / f"positions_{tag}_meta.json"),
+    )
+
+
+def load_timing(place: Place) -> Timing:
+    """Study `paired_timing` from its analysis folder and the folder with its rows' metadata."""
+    plan = load_plan(place.plan)
+    return Timing(
+        plan=plan,
+        registration=registration(place.plan),
+        verdict=judged(place.analysis / "verdict.json", plan),
+        analysis=files.read_json(place.analysis / "analysis.json"),
+        meta=files.read_json(place.rows / "timing_meta.json"),
+        manifest=_manifest(place),
+    )
+
+
+def load_published(folder: Path, figures: Path, plan: Plan) -> Published:
+    """The replay of the published figures under the plan of study `rprm`, and the figures."""
+    return Published(
+        verdict=judged(folder / "verdict.json", plan),
+        comparison=files.read_json(folder / "comparison.json"),
+        figures=parse_yaml(files.read_text(figures).encode(), figures),
+    )

@@ -1,0 +1,135 @@
+"""Sections on where the numbers come from and how to get them again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from diffdraft.prereg.schema import Plan
+from diffdraft.report import cells, document
+from diffdraft.report.cells import Cell, Table
+from diffdraft.report.document import Block, Section
+from diffdraft.report.inputs import Evidence, Registration
+
+Json = Mapping[str, Any]
+
+# First what a reader asks first; other keys follow in the order of the file.
+FIRST = [
+    "provenance.git_sha",
+    "provenance.git_dirty",
+    "provenance.started_utc",
+    "provenance.ended_utc",
+    "provenance.plan.sha256",
+    "provenance.plan.file",
+    "target_fingerprint",
+    "adapter_sha256",
+    "provenance.cpu",
+    "provenance.cores",
+    "provenance.memory_bytes",
+    "provenance.platform",
+    "provenance.python",
+]
+
+
+def limits_section(evidence: Evidence) -> Section:
+    """What the verdicts do not show, in the words of the plans."""
+    blocks: list[Block] = []
+    for study in (evidence.rprm, evidence.timing):
+        blocks.append(document.heading(study.plan.title))
+        blocks.append(document.bullets(study.verdict.does_not_show))
+    return Section("limits", "What the verdicts do not show", blocks)
+
+
+def plans_section(evidence: Evidence) -> Section:
+    """What was registered: digests, dates, hypotheses and the choices stated in advance."""
+    studies = (evidence.rprm, evidence.timing)
+    blocks = [document.table(_registrations([study.registration for study in studies]))]
+    for study in studies:
+        blocks += _plan_blocks(study.plan)
+    return Section("plans", "What was registered in advance", blocks, in_summary=False)
+
+
+def _registrations(registrations: list[Registration]) -> Table:
+    rows = [
+        [cells.text(entry.file), cells.text(entry.sha256), _frozen(entry), cells.text(entry.reason)]
+        for registration in registrations
+        for entry in registration.files
+    ]
+    return Table("Plans and amendments", ["file", "SHA-256", "frozen", "why amended"], rows)
+
+
+def _frozen(entry: Any) -> Cell:
+    return cells.text(entry.frozen) if entry.frozen else Cell("not frozen", cells.BAD)
+
+
+def _plan_blocks(plan: Plan) -> list[Block]:
+    hypotheses = [
+        [cells.text(entry.id), cells.text(entry.claim), cells.text(entry.falsified_by)]
+        for entry in plan.hypotheses
+    ]
+    choices = [[cells.text(entry.choice), cells.text(entry.reason)] for entry in plan.decisions]
+    head = ["id", "claim", "falsified by"]
+    return [
+        document.heading(plan.title),
+        document.table(Table(f"Hypotheses of {plan.study}", head, hypotheses)),
+        document.table(Table(f"Choices of {plan.study}", ["choice", "reason"], choices)),
+        document.paragraph("Exclusions:"),
+        document.bullets(plan.exclusions),
+    ]
+
+
+def provenance_section(evidence: Evidence) -> Section:
+    """What every measurement says about itself, and the manifests of committed rows."""
+    metas = {f"positions, {a.tag}": a.meta for a in evidence.rprm.adapters}
+    metas["timing"] = evidence.timing.meta
+    blocks = [document.table(table) for table in measurements(metas)]
+    for study in (evidence.rprm, evidence.timing):
+        if study.manifest is not None:
+            caption = f"Manifest of {study.plan.study}"
+            blocks.append(document.table(side_by_side(caption, {"value": study.manifest})))
+    return Section("provenance", "Provenance", blocks)
+
+
+def measurements(metas: Mapping[str, Json]) -> list[Table]:
+    """What all measurements have in common, and where they differ."""
+    table = side_by_side("Measurements", metas)
+    common = [row[:2] for row in table.rows if len({cell.text for cell in row[1:]}) == 1]
+    differing = [row for row in table.rows if len({cell.text for cell in row[1:]}) > 1]
+    return [
+        Table("The same for every measurement", ["key", "value"], common),
+        Table("By measurement", table.head, differing),
+    ]
+
+
+def side_by_side(caption: str, columns: Mapping[str, Json]) -> Table:
+    """JSON objects as columns, one row a key; a key that one of them lacks is a dash there."""
+    flat = {name: dict(cells.flatten(value)) for name, value in columns.items()}
+    keys = list(dict.fromkeys(key for column in flat.values() for key in column))
+    keys.sort(key=lambda key: FIRST.index(key) if key in FIRST else len(FIRST))
+    rows = [
+        [cells.text(key), *(_value(key, column.get(key)) for column in flat.values())]
+        for key in keys
+    ]
+    return Table(caption, ["key", *flat], rows)
+
+
+def _value(key: str, value: str | None) -> Cell:
+    """A value; uncommitted changes in the code are marked, since no commit has such code."""
+    dirty = key.endswith("dirty") and value == str(True)
+    return Cell(str(value), cells.BAD) if dirty else cells.text(value)
+
+
+def rerun_section(profile: str) -> Section:
+    """Commands that give these numbers again."""
+    blocks = [
+        document.paragraph("From a clone, everything: install, train, measure, judge, report."),
+        document.commands(["make run"]),
+        document.paragraph("Single steps; the second needs no model and takes seconds."),
+        document.commands(
+            [
+                f"snakemake --cores all --config profile={profile} rprm paired_timing report",
+                f"snakemake --cores 1 --config profile={profile} reanalyse",
+                f"snakemake --cores 1 --config profile={profile} compare published",
+                "snakemake --cores 1 audit",
+            ]
+        ),
+    ]
+    return Section("rerun", "How to run it again", blocks)
