@@ -1,7 +1,6 @@
 """The RPRM study from files to files."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -36,25 +35,8 @@ def run(plan_path: Path, tag: str, positions_path: Path, out_dir: Path) -> None:
         files.write_text(out_dir / f"{name}_{tag}.csv", text)
     figures = {result.name: result.figures for result in results}
     files.write_json(out_dir / f"analysis_{tag}.json", figures)
-    files.write_json(out_dir / f"metrics_{tag}.json", _metrics(_scopes(tag, results)))
-
-
-def metrics(plan: Plan, folder: Path) -> dict[str, Any]:
-    """The metrics of all adapters' rows in a folder, `positions_TAG.csv` for each tag."""
-    analysis, seeds = settings_of(plan, f"prereg/{STUDY}.yaml")
-    scopes: dict[str, Any] = {}
-    for tag in sorted({scope.split(".")[0] for scope in plan.scopes.names()}):
-        path = folder / f"positions_{tag}.csv"
-        scopes |= _scopes(tag, analyse(read_rows(path, "positions"), analysis, seeds, path))
-    return _metrics(scopes)
-
-
-def _scopes(tag: str, results: list[StratumResult]) -> dict[str, Any]:
-    return {f"{tag}.{result.name}": result.metrics for result in results}
-
-
-def _metrics(scopes: dict[str, Any]) -> dict[str, Any]:
-    return {"study": STUDY, "scopes": scopes}
+    scopes = {f"{tag}.{result.name}": result.metrics for result in results}
+    files.write_json(out_dir / f"metrics_{tag}.json", {"study": STUDY, "scopes": scopes})
 
 
 def _tables(results: list[StratumResult]) -> dict[str, pd.DataFrame]:
