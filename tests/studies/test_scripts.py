@@ -19,9 +19,9 @@ def call(script, *arguments) -> int:
     return caught.value.code
 
 
-def rprm_arguments(tmp_path, plan=RPRM):
+def rprm_arguments(tmp_path, plan=RPRM, tag="primary"):
     positions, out = tmp_path / "positions.csv", tmp_path / "out"
-    return "--plan", plan, "--tag", "primary", "--positions", positions, "--out-dir", out
+    return "--plan", plan, "--tag", tag, "--positions", positions, "--out-dir", out
 
 
 def test_analyse_rprm(tmp_path):
@@ -71,6 +71,11 @@ def test_a_plan_that_does_not_fit_the_analysis(tmp_path, capsys, old, new, messa
 def test_the_plan_of_another_study(tmp_path, capsys):
     assert call(analyse_rprm, *rprm_arguments(tmp_path, PAIRED_TIMING)) == 3
     assert "study: found paired_timing; expected rprm" in capsys.readouterr().err
+
+
+def test_an_adapter_that_is_not_planned(tmp_path, capsys):
+    assert call(analyse_rprm, *rprm_arguments(tmp_path, tag="third")) == 3
+    assert "found third; expected primary or replication" in capsys.readouterr().err
 
 
 def test_analyse_paired_timing(tmp_path, capsys):

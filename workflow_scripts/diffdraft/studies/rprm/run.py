@@ -26,8 +26,16 @@ def settings_of(plan: Plan, file: object) -> tuple[RprmAnalysis, RprmSeeds]:
 
 
 def run(plan_path: Path, tag: str, positions_path: Path, out_dir: Path) -> None:
-    """Analyse the positions of adapter `tag` and write its figures, tables and metrics."""
-    analysis, seeds = settings_of(load_plan(plan_path), plan_path)
+    """Analyse the positions of adapter `tag` and write its figures, tables and metrics.
+
+    Raises:
+        UserError: a plan of another study or without this adapter, or rows that do not fit it.
+    """
+    plan = load_plan(plan_path)
+    analysis, seeds = settings_of(plan, plan_path)
+    tags = sorted({scope.split(".")[0] for scope in plan.scopes.names()})
+    if tag not in tags:
+        raise UserError("--tag", "adapter", tag, " or ".join(tags))
     frame = read_rows(positions_path, "positions")
     results = analyse(frame, analysis, seeds, positions_path)
     for name, table in _tables(results).items():
