@@ -1,10 +1,13 @@
 """The plans as drafted or frozen, and metrics that pass every criterion of one."""
 
+import copy
+from functools import cache
 from pathlib import Path
 
 import yaml
 
-from diffdraft.prereg.schema import Plan, parse_plan
+from diffdraft.prereg.reading import fit
+from diffdraft.prereg.schema import Plan
 
 PREREG = Path(__file__).parents[2] / "prereg"
 STUDIES = ("rprm", "paired_timing")
@@ -14,12 +17,18 @@ def plan_text(study: str) -> str:
     return (PREREG / f"{study}.yaml").read_text(encoding="utf-8")
 
 
-def plan_dict(study: str = "rprm") -> dict:
+@cache
+def _plan_dict(study: str) -> dict:
     return yaml.safe_load(plan_text(study))
 
 
+def plan_dict(study: str = "rprm") -> dict:
+    """A plan as YAML gives it; a copy, to be changed at will."""
+    return copy.deepcopy(_plan_dict(study))
+
+
 def parse_dict(plan: dict) -> Plan:
-    return parse_plan(yaml.safe_dump(plan).encode(), "plan.yaml")
+    return fit(Plan, plan, "plan.yaml")
 
 
 PASSING = {

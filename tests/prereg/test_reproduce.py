@@ -5,16 +5,20 @@ import json
 import shutil
 
 import pytest
+import yaml
 
 import compare as compare_script
 import judge as judge_script
 import stage2_gate as gate_script
 from diffdraft import files
 from diffdraft.errors import UserError
-from diffdraft.prereg import ledger
+from diffdraft.prereg import ledger, registry
 from diffdraft.prereg.gate import open_gate
-from diffdraft.prereg.reproduce import compare, differences
+from diffdraft.prereg.reproduce import compare, differences, rederive
+from diffdraft.prereg.schema import load_plan
 from diffdraft.prereg.verdict import judge
+from diffdraft.rows import write_rows
+from tests.synthetic import position_table, timing_tables
 
 from .examples import PREREG, passing_metrics, plan_dict
 
@@ -161,11 +165,36 @@ def test_the_gate_wants_the_verdict_of_this_very_plan(folder):
 
 
 def test_a_plan_that_stops_nothing_has_no_gate(folder):
-    import yaml
-
     plan = folder / "rprm.yaml"
     plan.write_text(yaml.safe_dump(plan_dict() | {"stops": None}))
     judge_with(folder)
     assert files.read_json(folder / "verdict.json")["stop"] is None
     with pytest.raises(UserError, match="stops"):
         open_gate(plan, folder / "verdict.json")
+
+
+SMALL = {
+    "rprm": {"floor_windows": 40, "resamples": 40, "shuffles": 3, "adequate_cell_n": 10}
+    | {"adequate_bucket_n": 2},
+    "paired_timing": {"floor_prompts": 4, "resamples": 40},
+}
+
+
+@pytest.mark.parametrize("study", SMALL)
+def test_the_analysis_of_each_study_gives_its_verdict_from_rows(study, tmp_path):
+    plan, rows = tmp_path / f"{study}.yaml", tmp_path / "rows"
+    value = plan_dict(study)
+    value["analysis"] |= SMALL[study]
+    plan.write_text(yaml.safe_dump(value))
+    if study == "rprm":
+        for seed, tag in enumerate(("primary", "replication")):
+            write_rows(rows / f"positions_{tag}.csv", position_table(80, seed=seed), "positions")
+    else:
+        timing, cycles = timing_tables(6)
+        write_rows(rows / "timing.csv", timing, "timing")
+        write_rows(rows / "cycles.csv", cycles, "cycles")
+    before = {path.name: files.sha256_file(path) for path in rows.iterdir()}
+    verdict = rederive(plan, rows, registry.study_of(study, "test"))
+    assert set(verdict.scopes) == set(load_plan(plan).scopes.names())
+    assert differences(compare(verdict, rederive(plan, rows, registry.study_of(study, "")))) == []
+    assert {path.name: files.sha256_file(path) for path in rows.iterdir()} == before

@@ -43,10 +43,15 @@ class Finding:
 
 
 def audit(repo: Path) -> list[Finding]:
-    """All findings, in the order plans, ledger, amendments, then each folder of evidence."""
+    """All findings: the ledger, each plan with its amendments, each folder of evidence.
+
+    Raises `UserError` if `repo` has no plans: an audit of nothing must not pass.
+    """
     prereg = repo / "prereg"
     findings = [*_audit_ledger(repo)]
     plans = [path for path in sorted(prereg.glob("*.yaml")) if ".amendment-" not in path.name]
+    if not plans:
+        raise UserError(prereg, "plans", "none", "a repository with prereg/STUDY.yaml")
     for path in plans:
         findings += _audit_plan(repo, path)
     for folder in _evidence_folders(repo):

@@ -66,8 +66,9 @@ def check_measurements(
             _same(file, "target_revision", measurement.target_revision, model.revision)
         if model.fingerprint is not None:
             _same(file, "target_fingerprint", measurement.target_fingerprint, model.fingerprint)
-    fingerprints = {measurement.target_fingerprint for measurement in measurements.values()}
-    _same(folder, "different target fingerprints", len(fingerprints), 1)
+    for field in ("target_fingerprint", "student_ids_sha256"):  # one target, one set of windows
+        values = {getattr(measurement, field) for measurement in measurements.values()}
+        _same(folder, f"different values of {field}", len(values), 1)
 
 
 def _same(file: Path, field: str, found: object, planned: object) -> None:

@@ -51,6 +51,7 @@ class Measurement(BaseModel):
     target_fingerprint: str
     target_revision: str | None = None
     adapter_sha256: Digest
+    student_ids_sha256: Digest | None = None
     seeds: dict[str, int]
     samples: dict[str, Any]
     provenance: Provenance

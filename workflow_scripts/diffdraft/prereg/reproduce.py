@@ -102,10 +102,11 @@ def _same_number(left: float | None, right: float | None) -> bool:
 def differences(comparison: dict[str, Any]) -> list[str]:
     """One line for each thing that differs, the verdicts first."""
     lines = []
-    for field in ("carried", "stop"):
-        ours, theirs = comparison[field]["ours"], comparison[field]["theirs"]
-        if ours != theirs:
-            lines.append(f"{field}: {ours} and not {theirs}")
+    ours, theirs = comparison["carried"]["ours"], comparison["carried"]["theirs"]
+    if ours != theirs:
+        lines.append(f"carried: {' '.join(ours.values())} and not {' '.join(theirs.values())}")
+    if comparison["stop"]["ours"] != comparison["stop"]["theirs"]:
+        lines.append(f"stop: {comparison['stop']['ours']} and not {comparison['stop']['theirs']}")
     for name, scope in comparison["scopes"].items():
         if not scope["equal"]:
             lines.append(f"{name}: {scope['ours']} and not {scope['theirs']}")

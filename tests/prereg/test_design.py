@@ -1,0 +1,121 @@
+"""Measured as planned: each size, seed and model that is not is named."""
+
+import pytest
+
+from diffdraft.errors import UserError
+from diffdraft.prereg import registry
+from diffdraft.prereg.design import check_measurements, check_samples
+from diffdraft.prereg.manifest import Measurement
+from diffdraft.prereg.reading import fit
+from diffdraft.rows import write_rows
+from tests.synthetic import position_table
+
+from .examples import parse_dict, plan_dict
+
+SIZES = {"windows": 8, "batches": 2}
+
+
+def small_plan(**model):
+    value = plan_dict()
+    value["samples"]["tiny"] |= SIZES
+    value["models"]["tiny"] |= model
+    return parse_dict(value)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Position rows of two adapters, eight windows in each stratum."""
+    folder = tmp_path_factory.mktemp("rows")
+    for tag in ("primary", "replication"):
+        write_rows(folder / f"positions_{tag}.csv", position_table(8), "positions")
+    return folder
+
+
+def test_the_planned_windows_pass(folder):
+    check_samples(small_plan(), "tiny", folder, registry.STUDIES["rprm"])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "match"),
+    [
+        ({"windows": 4, "batches": 1}, "windows in FULL: found 8; expected 4, as planned"),
+        ({"block_size": 6}, "positions in FULL"),
+        ({"window_tokens": 64}, "position - offset"),
+        ({"strata": ["FULL"]}, "strata"),
+    ],
+)
+def test_windows_that_are_not_the_planned_ones_are_named(folder, sizes, match):
+    value = plan_dict()
+    value["samples"]["tiny"] |= SIZES | sizes
+    with pytest.raises(UserError, match=match):
+        check_samples(parse_dict(value), "tiny", folder, registry.STUDIES["rprm"])
+
+
+def test_a_profile_the_plan_does_not_have_is_refused(folder):
+    with pytest.raises(UserError, match="one of tiny"):
+        check_samples(small_plan(), "large", folder, registry.STUDIES["rprm"])
+
+
+def measurement(plan, **changes) -> Measurement:
+    record = {
+        "git_sha": "a" * 40,
+        "git_dirty": False,
+        "started_utc": "2026-01-01T00:00:00+00:00",
+        "ended_utc": "2026-01-01T00:01:00+00:00",
+        "plan": {"file": "prereg/rprm.yaml", "sha256": plan.sha256 or "0" * 64},
+    }
+    value = {
+        "study": "rprm",
+        "profile": "tiny",
+        "plan_sha256": plan.sha256 or "0" * 64,
+        "target_fingerprint": "f" * 64,
+        "target_revision": "abc",
+        "adapter_sha256": "0" * 64,
+        "student_ids_sha256": "1" * 64,
+        "seeds": plan.seeds,
+        "samples": plan.samples["tiny"].model_dump(),
+        "provenance": record,
+    }
+    return fit(Measurement, value | changes, "meta.json")
+
+
+def check(plan, folder, *measurements) -> None:
+    named = {f"meta_{number}.json": m for number, m in enumerate(measurements)}
+    check_measurements(plan, "tiny", named, folder)
+
+
+@pytest.fixture
+def pinned():
+    """A plan that pins its model, with a digest as if read from a file."""
+    plan = small_plan(revision="abc", fingerprint="f" * 64)
+    plan._sha256 = "0" * 64
+    return plan
+
+
+def test_the_planned_model_passes(pinned, folder):
+    check(pinned, folder, measurement(pinned), measurement(pinned, adapter_sha256="2" * 64))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"target_revision": "abd"},
+        {"target_revision": None},
+        {"target_fingerprint": "e" * 64},
+        {"plan_sha256": "3" * 64},
+        {"study": "paired_timing"},
+        {"seeds": {"split": 1}},
+    ],
+)
+def test_metadata_that_is_not_as_planned_is_named(pinned, folder, changes):
+    (field,) = changes
+    with pytest.raises(UserError, match=rf"meta_1\.json: {field}"):
+        check(pinned, folder, measurement(pinned), measurement(pinned, **changes))
+
+
+def test_both_adapters_see_one_target_and_the_same_windows(folder):
+    plan = small_plan()
+    plan._sha256 = "0" * 64
+    for field in ("target_fingerprint", "student_ids_sha256"):
+        with pytest.raises(UserError, match=f"different values of {field}: found 2"):
+            check(plan, folder, measurement(plan), measurement(plan, **{field: "9" * 64}))
