@@ -1,12 +1,14 @@
 """Snakemake in a fresh clone, as somebody who has just downloaded the project has it."""
 
-import os
 import shutil
 import subprocess
-import sys
+import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from tests.workflow import launch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = Path(__file__).with_name("stub.py")
@@ -22,20 +24,15 @@ EVIDENCE = (
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
+    return ["--cores", "2", *arguments]
 
 
 def snakemake(folder, *arguments, **environment):
-    """Run Snakemake in a folder; the finished process, both outputs in `stdout`."""
-    return subprocess.run(
-        command(*arguments),
-        cwd=folder,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    """Run Snakemake in a folder; `returncode`, and both outputs in `stdout`."""
+    output = folder.parent / f"output-{uuid.uuid4().hex}.txt"
+    process = launch.start(folder, command(*arguments), environment, output)
+    process.join()
+    return SimpleNamespace(returncode=process.exitcode, stdout=output.read_text())
 
 
 def planned(output):

@@ -3,11 +3,11 @@
 import os
 import shutil
 import signal
-import subprocess
 import time
 
 import pytest
 
+from tests.workflow import launch
 from tests.workflow.conftest import command, planned, snakemake
 
 
@@ -45,17 +45,9 @@ def test_file_times_rerun_nothing_and_changed_code_what_depends_on_it(project):
     }
 
 
-def test_one_run_at_a_time_and_after_kill_9_the_same_command_goes_on(project):
+def test_one_run_at_a_time_and_after_kill_9_the_same_command_goes_on(project, tmp_path):
     target = "build/tiny/target/model.safetensors"
-    run = subprocess.Popen(
-        command(target),
-        cwd=project,
-        env={**os.environ, "STUB_SLOW": "train_target"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    run = launch.start(project, command(target), {"STUB_SLOW": "train_target"}, tmp_path / "out")
     try:
         wait_for(lambda: list(project.glob("build/tiny/work/target-*/checkpoint")))
         second = snakemake(project, "published")
@@ -63,7 +55,7 @@ def test_one_run_at_a_time_and_after_kill_9_the_same_command_goes_on(project):
         assert "error: build/.lock: another run works in this folder" in second.stdout
     finally:
         os.killpg(run.pid, signal.SIGKILL)
-        run.wait()
+        run.join()
 
     done = snakemake(project, target)
     assert done.returncode == 0, done.stdout

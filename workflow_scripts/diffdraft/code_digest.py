@@ -8,7 +8,6 @@ never imports does. Other files in a package it imports (templates) count byte b
 
 import ast
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 
 from diffdraft import files
@@ -37,40 +36,41 @@ def _module(path: Path) -> tuple[str, tuple[str, ...]]:
     if path.suffix != ".py":
         return files.sha256_file(path), ()
     tree = ast.parse(files.read_text(path), filename=str(path))
-    imported = tuple(_imports(tree))
-    _drop_docstrings(tree)
-    return files.sha256_bytes(ast.dump(tree).encode()), imported
-
-
-def _imports(tree: ast.AST) -> Iterator[str]:
+    imported: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            # The name after `import` may be a module too; `_files` finds out.
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        yield from (name for name in names if name.split(".")[0] == PACKAGE)
+        imported.update(name for name in _imports(node) if name.split(".")[0] == PACKAGE)
+        _drop_docstring(node)
+    return files.sha256_bytes(ast.dump(tree).encode()), tuple(sorted(imported))
 
 
-def _drop_docstrings(tree: ast.AST) -> None:
+def _imports(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        # The name after `import` may be a module too; `_files` finds out.
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+def _drop_docstring(node: ast.AST) -> None:
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:]
+    if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+        node.body = node.body[1:]
 
 
-def _files(root: Path, dotted: str) -> Iterator[Path]:
+@functools.cache
+def _files(root: Path, dotted: str) -> tuple[Path, ...]:
     """Files that importing `dotted` reads: each package on the way, then the module."""
-    place = root
+    place, found = root, []
     for part in dotted.split("."):
         place = place / part
         if place.is_dir():
-            yield from (file for file in place.iterdir() if _is_package_file(file))
+            found += [file for file in place.iterdir() if _is_package_file(file)]
         elif (module := place.with_suffix(".py")).is_file():
-            yield module
+            found.append(module)
+    return tuple(found)
 
 
 def _is_package_file(file: Path) -> bool:
-    return file.is_file() and (file.name == "__init__.py" or file.suffix not in (".py", ".pyc"))
+    """Whether a package's folder brings this file along: its `__init__.py` and its data."""
+    return file.name == "__init__.py" or (file.suffix not in (".py", ".pyc") and file.is_file())
