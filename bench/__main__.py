@@ -1,4 +1,4 @@
-"""Measure every ratio and print it beside its bar: `python -m bench [module ...]`."""
+"""Measure every bar: `python -m bench [module ...]`. 1 when one is missed."""
 
 import importlib
 import pkgutil
@@ -8,22 +8,24 @@ import bench
 
 
 def main(names: list[str]) -> int:
-    """Run the modules named (all if none); 1 when a bar is missed."""
+    """Run the modules named (all if none), one after the other."""
     found = sorted(module.name for module in pkgutil.iter_modules(bench.__path__))
     missed = 0
     for name in names or [name for name in found if not name.startswith("_")]:
-        module = importlib.import_module(f"bench.{name}")
-        ratio = module.ratio()
-        if ratio is None:
-            print(f"{'-':7}{'':8}    does not apply to this platform: {module.NAME}", flush=True)
-            continue
-        met = ratio >= module.BAR
-        missed += not met
-        print(
-            f"{'ok' if met else 'MISSED':7}{ratio:8.1f} x  bar {module.BAR:g} x  {module.NAME}",
-            flush=True,
-        )
+        for measured in importlib.import_module(f"bench.{name}").measure():
+            missed += not measured.met
+            show(measured)
     return int(missed > 0)
+
+
+def show(measured: bench.Measured) -> None:
+    """One line: met or not, value, bar, what it is."""
+    sign = "<=" if measured.at_most else ">="
+    verdict = "ok" if measured.met else "MISSED"
+    value = f"{measured.value:8.3g} {measured.unit:4}"
+    print(f"{verdict:7}{value} bar {sign} {measured.bar:<5g} {measured.name}", flush=True)
+    if measured.note:
+        print(f"{'':20}{measured.note}", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
+from bench import Measured
 from diffdraft import fast_blas
 
-NAME = "float32 matmul 512x512x2048, against the stock Linux wheel"
-BAR = 20
 # A fresh process for each BLAS, since the choice is made once a process. The fastest of several.
 PROGRAM = """
 import time
@@ -24,11 +24,11 @@ print(min(seconds() for _ in range(7)))
 """
 
 
-def ratio() -> float | None:
+def measure() -> Iterator[Measured]:
     """How many times faster."""
-    if fast_blas.use() == fast_blas.UNTOUCHED:
-        return None
-    return _seconds("off") / _seconds("")
+    if fast_blas.use() != fast_blas.UNTOUCHED:
+        ratio = _seconds("off") / _seconds("")
+        yield Measured("float32 matmul 512x512x2048, against the stock Linux wheel", ratio, 20)
 
 
 def _seconds(setting: str) -> float:

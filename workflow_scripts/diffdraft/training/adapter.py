@@ -100,6 +100,11 @@ class AdapterTask:
         self._order = WindowOrder(len(windows_NW), optimiser.batch_size, optimiser.seed)
 
     @property
+    def n_blocks(self) -> int:
+        """Supervised blocks a window."""
+        return len(self._seeds)
+
+    @property
     def tensors(self) -> Tensors:
         """The adapter's trainable tensors."""
         return self._adapter.tensors
