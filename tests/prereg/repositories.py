@@ -13,6 +13,7 @@ import yaml
 
 from diffdraft import files, git, provenance
 from diffdraft.prereg import audit, registry
+from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.freezing import freeze
 from diffdraft.prereg.promote import promote
 from diffdraft.prereg.schema import load_plan
@@ -86,7 +87,8 @@ class Repository:
     def measure(self) -> None:
         """Rows, metadata and verdict in build/, as the measuring and judging rules leave them."""
         self._write_models()
-        timing, cycles = timing_tables(PROMPTS, blocks=1, tokens=TOKENS)
+        tokens = load_amended_plan(self.plan).samples[PROFILE].tokens
+        timing, cycles = timing_tables(PROMPTS, blocks=1, tokens=tokens)
         write_rows(self.measured / "timing.csv", timing, "timing")
         write_rows(self.measured / "cycles.csv", cycles, "cycles")
         self.write_meta()
@@ -99,7 +101,7 @@ class Repository:
 
     def write_meta(self, **changes: object) -> None:
         """The metadata file; `changes` go over its keys, and over provenance's where named so."""
-        plan = load_plan(self.plan)
+        plan = load_amended_plan(self.plan)
         adapter = self.build / "adapters" / "primary" / "adapter.safetensors"
         record = provenance.collect(provenance.utc_now(), self.plan, self.path)
         record |= {key: changes.pop(key) for key in list(changes) if key in record}

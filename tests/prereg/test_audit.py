@@ -7,7 +7,7 @@ import pytest
 
 from diffdraft import files, git
 from diffdraft.errors import UserError
-from diffdraft.prereg import audit, ledger
+from diffdraft.prereg import audit, evidence, ledger
 from diffdraft.prereg.amendments import Change
 from diffdraft.prereg.freezing import amend
 from diffdraft.prereg.reading import fit
@@ -266,9 +266,9 @@ def edit_manifest(key, value):
 )
 def test_a_manifest_that_does_not_agree_fails(repository, edit, field):
     repository.edit_json("MANIFEST.json", edit)
-    details = repository.failures()
-    assert details.keys() == {"manifest"}
-    assert field in details["manifest"]
+    plan = evidence.registered(repository.prereg, STUDY)
+    with pytest.raises(UserError, match=rf"MANIFEST\.json: .*{field}"):
+        audit.check_manifest(plan, "tiny", repository.results)
 
 
 def test_a_file_too_many_or_too_few_fails(repository):
@@ -327,9 +327,15 @@ def test_an_amendment_with_a_false_label_fails(repository):
 def test_an_amended_sample_is_the_one_expected(measured):
     smaller_sample(measured)
     measured.commit("amend")
-    measured.measure()
-    with pytest.raises(UserError, match="tokens"):
+    measured.write_meta()  # begun after the amendment, but with the rows from before it
+    with pytest.raises(UserError, match="tokens: found"):
         measured.promote()
+    measured.measure()
+    measured.promote()
+    measured.commit("evidence")
+    findings = {f.check: f for f in audit.audit(measured.path)}
+    assert {f.outcome for f in findings.values()} == {audit.PASS}
+    assert findings["amendment label"].detail == "before any results"
 
 
 def test_an_edited_or_unregistered_amendment_fails(repository):

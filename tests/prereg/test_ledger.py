@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from diffdraft.errors import UserError
 from diffdraft.prereg import ledger
+from diffdraft.prereg.schema import load_plan
+
+from .examples import plan_text
 
 
 def make_ledger(tmp_path, count: int) -> bytes:
@@ -139,6 +142,22 @@ def test_appending_to_a_broken_ledger_is_refused_and_changes_nothing(tmp_path):
     with pytest.raises(UserError, match="line 2"):
         ledger.append(tmp_path, "freeze", plan)
     assert path.read_bytes() == lines[0] + lines[2]
+
+
+def test_a_frozen_plan_is_read_only_as_it_was_frozen(tmp_path):
+    plan = tmp_path / "rprm.yaml"
+    plan.write_text(plan_text("rprm"))
+    load_plan(plan)
+    ledger.append(tmp_path, "freeze", plan)
+    load_plan(plan)
+    plan.write_text(plan_text("rprm").replace("bound: 0.05", "bound: 0.04"))
+    with pytest.raises(UserError, match="as frozen on"):
+        load_plan(plan)
+    plan.write_text(plan_text("rprm"))
+    path = tmp_path / ledger.LEDGER
+    path.write_bytes(path.read_bytes().replace(b'"seq":1', b'"seq":2'))
+    with pytest.raises(UserError, match="line 1"):
+        load_plan(plan)
 
 
 def test_require_frozen(tmp_path):

@@ -16,7 +16,7 @@ from diffdraft.prereg import ledger
 from diffdraft.prereg.criteria import Name, Strict, Text
 from diffdraft.prereg.ledger import Digest
 from diffdraft.prereg.reading import fit, parse_yaml, refuse
-from diffdraft.prereg.schema import AnalysisValue, Plan
+from diffdraft.prereg.schema import AnalysisValue, Plan, load_plan
 
 APPLIED = ("samples", "models")  # an amendment of these changes what the audit expects
 STATED = ("exclusions", "decisions")  # these it adds to, in words
@@ -105,6 +105,15 @@ def effective(plan: Plan, chain: Iterable[Amendment], file: object) -> Plan:
     amended = fit(Plan, value, file)
     amended._sha256 = plan.sha256
     return amended
+
+
+def load_amended_plan(path: str | Path) -> Plan:
+    """What a measurement made now has to keep to: the plan, with its amendments if it has any."""
+    path = Path(path)
+    plan = load_plan(path)
+    if not amendment_files(path.parent, plan.study):
+        return plan
+    return effective(plan, check_chain(path.parent, plan.study), path)
 
 
 def _set(value: dict[str, Any], change: Change, file: object) -> None:

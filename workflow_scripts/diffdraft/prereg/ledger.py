@@ -143,22 +143,29 @@ def find(entries: list[Entry], file: str) -> Entry | None:
     return next((entry for entry in entries if entry.file == file), None)
 
 
-def require_frozen(path: str | Path) -> Entry:
-    """The ledger line of a frozen plan or amendment whose bytes are still those it was frozen with.
+def frozen_entry(path: str | Path) -> Entry | None:
+    """The ledger line of a file, or None for a draft.
 
-    Raises `UserError` if the file is missing, not in the ledger beside it, or changed.
+    Raises `UserError` if the ledger beside it is broken, or the file's bytes are not those it was
+    registered with.
     """
     path = Path(path)
     entry = find(read(path.parent), path.name)
+    if entry is not None and (digest := files.sha256_file(path)) != entry.sha256:
+        raise UserError(
+            path, "sha256", digest[:12], f"{entry.sha256[:12]}, as frozen on {entry.date}"
+        )
+    return entry
+
+
+def require_frozen(path: str | Path) -> Entry:
+    """Like `frozen_entry`, but a missing file or a draft is a `UserError` too."""
+    path = Path(path)
     if not path.is_file():
         raise UserError(path, "file", "nothing there", "a frozen plan")
+    entry = frozen_entry(path)
     if entry is None:
         raise UserError(
             path, "ledger", "no line for this file", "a frozen plan", f"Run freeze.py {path.name}"
-        )
-    digest = files.sha256_file(path)
-    if digest != entry.sha256:
-        raise UserError(
-            path, "sha256", digest[:12], f"{entry.sha256[:12]}, as frozen on {entry.date}"
         )
     return entry

@@ -21,6 +21,7 @@ from pydantic import (
 from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.prereg.criteria import Criterion, Name, Otherwise, Rule, Strict, Text, VerdictRule
+from diffdraft.prereg.ledger import frozen_entry
 from diffdraft.prereg.reading import fit, parse_yaml, refuse
 
 Scope = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.]+$")]
@@ -240,13 +241,18 @@ def parse_plan(data: bytes, file: str) -> Plan:
 
 
 def load_plan(path: str | Path) -> Plan:
-    """Read a plan file. Raises `UserError` on anything the schema does not allow."""
+    """Read a plan file, a draft or a frozen one.
+
+    Raises `UserError` on anything the schema does not allow, and for a frozen plan whose bytes
+    have changed since.
+    """
     path = Path(path)
     if not path.is_file():
         raise UserError(path, "file", "nothing there", "a plan")
     plan = parse_plan(path.read_bytes(), str(path))
     if plan.study != path.stem:
         raise UserError(path, "study", repr(plan.study), f"the file's name, {path.stem!r}")
+    frozen_entry(path)
     return plan
 
 
