@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from diffdraft.errors import UserError
-from diffdraft.prereg import ledger, registry
+from diffdraft.prereg import ledger
 from diffdraft.prereg.amendments import (
     Amendment,
     Change,
@@ -14,6 +14,7 @@ from diffdraft.prereg.amendments import (
 )
 from diffdraft.prereg.ledger import Entry
 from diffdraft.prereg.reading import fit
+from diffdraft.prereg.registry import check_settings
 from diffdraft.prereg.schema import load_plan
 
 
@@ -30,7 +31,7 @@ def freeze(path: str | Path, results: Path | None = None) -> Entry:
     """
     path = Path(path)
     plan = load_plan(path)
-    registry.check_settings(plan, path)
+    check_settings(plan, path)
     entry = ledger.find(ledger.read(path.parent), path.name)
     if entry is not None:
         raise UserError(
