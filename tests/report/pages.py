@@ -8,13 +8,16 @@ REFERENCES = ("src", "href", "srcset", "data", "poster", "action", "background",
 
 @dataclass
 class Page(HTMLParser):
-    """Tags in order, their references, and the text."""
+    """Tags in order, their references, the text, and the rows of each table by its caption."""
 
     tags: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     styles: str = ""
     text: str = ""
+    tables: dict[str, list[list[str]]] = field(default_factory=dict)
+    caption: str = ""
+    inside: str = ""
 
     def __post_init__(self):
         super().__init__(convert_charrefs=True)
@@ -28,12 +31,26 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
+        self.inside = tag
         for name, value in attrs:
             if name in REFERENCES:
                 (self.links if name == "href" else self.sources).append(value)
+        if tag == "caption":
+            self.caption = ""
+        elif tag == "tr":
+            self.tables.setdefault(self.caption, []).append([])
+        elif tag in ("td", "th"):
+            self.tables[self.caption][-1].append("")
+
+    def handle_endtag(self, tag):
+        self.inside = ""
 
     def handle_data(self, data):
-        if self.tags and self.tags[-1] == "style":
+        if self.inside == "style":
             self.styles += data
-        else:
-            self.text += data
+            return
+        self.text += data
+        if self.inside == "caption":
+            self.caption += data
+        elif self.inside in ("td", "th"):
+            self.tables[self.caption][-1][-1] += data

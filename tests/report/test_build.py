@@ -25,12 +25,12 @@ def page(html):
     return Page.parse(html)
 
 
-def shown(verdict):
-    """How each comparison of a verdict must read."""
-    for scope in verdict.scopes.values():
-        for criterion in scope.criteria:
-            for part in criterion.parts:
-                yield part.metric, cells.number(criteria.compared(part)), criteria.needs(part)
+def parts(judged):
+    return [(criterion, part) for criterion in judged.criteria for part in criterion.parts]
+
+
+def met(outcome):
+    return "met" if outcome else "not met"
 
 
 def test_page_and_summary_open_with_the_verdicts_and_what_they_stop(report, page, evidence):
@@ -52,21 +52,41 @@ def test_a_verdict_that_opens_the_stage_is_not_called_a_stop(report):
 
 
 @pytest.mark.parametrize("study", ["rprm", "timing"])
-def test_every_comparison_is_shown_with_its_value_and_bound(page, evidence, study):
+def test_every_comparison_is_a_row_with_value_interval_bound_and_outcome(page, evidence, study):
     verdict = getattr(evidence, study).verdict
-    comparisons = list(shown(verdict))
-    assert len(comparisons) == {"rprm": 36, "timing": 3}[study]
-    for scope in verdict.scopes:
-        assert f"{scope}: {verdict.scopes[scope].verdict}" in page.text
-    for metric, value, needs in comparisons:
-        assert all(text in page.text for text in (metric, value, needs))
+    for scope, judged in verdict.scopes.items():
+        role = "carries the verdict" if scope == verdict.carried.scope else "reported"
+        [caption] = [c for c in page.tables if c.startswith(f"{scope}: {judged.verdict} ({role}")]
+        _, *rows = page.tables[caption]
+        assert len(rows) == len(parts(judged)) == {"rprm": 9, "timing": 3}[study]
+        for (criterion, part), row in zip(parts(judged), rows, strict=True):
+            assert row[1:4] == [
+                part.metric,
+                part.statistic,
+                cells.number(criteria.compared(part)),
+            ]
+            assert row[4] == cells.interval(part.ci_low, part.ci_high).text
+            assert row[5] == f"{criteria.OPERATORS[part.operator]} {part.bound:g}"
+            assert row[6] == met(part.outcome)
+            if part is criterion.parts[0]:
+                assert (row[0], row[7]) == (criterion.id, met(criterion.outcome))
 
 
 def test_published_values_stand_beside_ours(page, evidence):
     published = evidence.published
     assert published.verdict.carried.verdict == "FAIL"
-    for _, value, _ in shown(published.verdict):
-        assert value in page.text
+    for scope, judged in published.verdict.scopes.items():
+        _, *rows = page.tables[scope]
+        ours = evidence.rprm.verdict.scopes[scope]
+        for (_, our), (_, their), row in zip(parts(ours), parts(judged), rows, strict=True):
+            assert row[0].startswith(our.metric)
+            values = [cells.number(criteria.compared(part)) for part in (our, their)]
+            assert [row[1], row[3]] == values
+            assert row[7] == ("same" if our.outcome == their.outcome else "differs")
+    replayed = [
+        row[4] for row in page.tables["The published figures, judged here and as published"]
+    ]
+    assert replayed[1:] == ["6 of 6"] * 4
     for entry in published.comparison["differences"]:
         assert entry["found"] in page.text
 

@@ -96,6 +96,38 @@ def test_curves_are_labelled_with_the_scores_of_the_analysis(primary):
     assert "chance (0.500)" in roc
 
 
+def test_offset_lines_follow_the_table(primary):
+    table = primary.tables["within_offset"]
+    figure = figures.within_offset("primary", "FULL", primary.analysis["FULL"], table)
+    rows = table[table.stratum == "FULL"]
+    drawn = {line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines}
+    assert drawn == {
+        "lowest entropy tercile": list(rows.acc_low),
+        "all positions": list(rows.acceptance),
+        "highest entropy tercile": list(rows.acc_high),
+    }
+
+
+def test_control_bars_end_at_the_aurocs_and_the_whisker_at_the_percentiles(primary):
+    models = primary.analysis["FULL"]["models"]
+    [axes] = draw_control(primary).axes
+    tops = [bar.get_y() + bar.get_height() for bar in axes.patches]
+    names = ("1_progress_only", "4_progress_uncertainty", "7_shuffled_control")
+    assert tops == pytest.approx([models[name]["auroc"] for name in names])
+    [whisker] = axes.collections[0].get_segments()
+    control = models["7_shuffled_control"]
+    assert whisker[:, 1] == pytest.approx([control["auroc_p2_5"], control["auroc_p97_5"]])
+
+
+def test_calibration_points_are_those_of_the_table(primary):
+    table = primary.tables["calibration"]
+    [axes] = figures.calibration("primary", "FULL", primary.analysis["FULL"], table).axes
+    for name, line in zip(figures.CALIBRATED, axes.lines[1:], strict=True):
+        rows = table[(table.stratum == "FULL") & (table.model == name)]
+        assert list(line.get_xdata()) == list(rows.predicted)
+        assert list(line.get_ydata()) == list(rows.observed)
+
+
 def test_an_inadequate_offset_is_marked(primary):
     table = primary.tables["within_offset"].copy()
     table["adequate"] = table["offset"] != 5
