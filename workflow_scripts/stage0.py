@@ -6,12 +6,12 @@ from pathlib import Path
 from diffdraft import cli
 from diffdraft.config import load_profile
 from diffdraft.measure.stage0 import run_stage0
-from diffdraft.prereg.schema import load_plan
+from diffdraft.prereg.amendments import load_amended_plan
 
 
 def main(args: Namespace) -> None:
     """Run the checks."""
-    profile, plan = load_profile(args.profile), load_plan(args.plan)
+    profile, plan = load_profile(args.profile), load_amended_plan(args.plan)
     run_stage0(profile, plan, args.corpus, args.target, args.adapters, args.out)
 
 

@@ -16,7 +16,7 @@ from diffdraft.layers.adapter_file import load_adapter, read_adapter
 from diffdraft.measure.positions import Row, batch_rows
 from diffdraft.measure.shards import Shards
 from diffdraft.measure.windows import WindowPlan, planned_windows
-from diffdraft.prereg.schema import load_plan
+from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.targets.load import load_target
 
 SCRIPT = Path(__file__).parents[2] / "extract_positions.py"
@@ -40,7 +40,7 @@ def extract(
     Raises `UserError` when stage 0 was passed for another target or adapter, and for a plan,
     corpus or adapter that does not fit.
     """
-    profile, plan = load_profile(profile_file), load_plan(plan_file)
+    profile, plan = load_profile(profile_file), load_amended_plan(plan_file)
     target = load_target(target_folder)
     adapter = load_adapter(target.model, target.fingerprint, adapter_file)
     windows = planned_windows(plan, profile.name, corpus, target.noise_high)

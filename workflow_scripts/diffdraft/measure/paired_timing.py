@@ -22,7 +22,8 @@ from diffdraft.layers.walk import text_model
 from diffdraft.measure.shards import Shards
 from diffdraft.measure.timing import Arm, Protocol, time_prompt
 from diffdraft.measure.workloads import EncodedPrompt, Workload, encode_workload, load_workload
-from diffdraft.prereg.schema import Plan, PromptSample, load_plan
+from diffdraft.prereg.amendments import load_amended_plan
+from diffdraft.prereg.schema import Plan, PromptSample
 from diffdraft.targets.load import Target, load_target
 
 NOISE_SEED = "draft_noise"
@@ -48,7 +49,7 @@ def measure(
         UserError: a plan without this profile or with an unknown arm, a workload of another size
             than planned, or a target, adapter or prompt that does not fit.
     """
-    profile, plan = load_profile(profile_file), load_plan(plan_file)
+    profile, plan = load_profile(profile_file), load_amended_plan(plan_file)
     sample = planned_sample(plan, profile.name, plan_file)
     workload_file = profile_file.parent.parent / "workloads" / f"{profile.name}.yaml"
     workload = load_workload(workload_file)

@@ -39,7 +39,9 @@ class ClusterBootstrap:
     weight_RC: Array
 
     @classmethod
-    def draw(cls, ids: Sequence[str] | npt.NDArray[np.str_], resamples: int, seed: int) -> "ClusterBootstrap":
+    def draw(
+        cls, ids: Sequence[str] | npt.NDArray[np.str_], resamples: int, seed: int
+    ) -> "ClusterBootstrap":
         """Draw the resamples; `ids` names the cluster of each row."""
         names, cluster_N = np.unique(np.asarray(ids, dtype=object), return_inverse=True)
         n = len(names)
