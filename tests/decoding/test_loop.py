@@ -35,8 +35,8 @@ def test_greedy_text_equals_native_text(adapted, text, size, commit, kind):
     if kind == "untrained":
         target = parts.make_target()
         adapter = parts.Adapter.attach(target.model, parts.SPEC)
-    trace = parts.uno(target, adapter, size, parts.PROMPT, 30, commit=commit)
-    assert trace.tokens == text[len(parts.PROMPT) :][:30]
+    trace = parts.uno(target, adapter, size, parts.PROMPT, 24, commit=commit)
+    assert trace.tokens == text[len(parts.PROMPT) :][:24]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -52,7 +52,7 @@ def test_full_context_oracle(adapted, size):
 @pytest.mark.parametrize("size", SIZES)
 def test_snapshot_and_replay_decode_the_same(adapted, size):
     target, adapter = adapted
-    traces = [parts.uno(target, adapter, size, parts.PROMPT, 30, commit=kind) for kind in COMMITS]
+    traces = [parts.uno(target, adapter, size, parts.PROMPT, 24, commit=kind) for kind in COMMITS]
     assert traces[0].tokens == traces[1].tokens
     assert record(traces[0]) == record(traces[1])
 

@@ -1,6 +1,9 @@
 from diffdraft.measure import paired_timing as module
 
 # isort: split
+import shutil
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -85,11 +88,11 @@ def whole(models, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "Protocol", partial(module.Protocol, load=lambda: 0.25))
         folder = tmp_path_factory.mktemp("whole")
-        return measure(models, write_plan(folder), folder, folder / "work")
+        return *measure(models, write_plan(folder), folder, folder / "work"), folder / "work"
 
 
 def test_rows_of_every_planned_run(whole):
-    timing, cycles, _ = whole
+    timing, cycles, *_ = whole
     assert len(timing) == 27 * 4
     assert timing["prompt_id"].nunique() == 27
     assert timing["order"].tolist() == list(range(108))
@@ -120,23 +123,28 @@ def test_meta_says_what_was_measured(whole, models):
 
 
 def test_an_interrupted_run_ends_as_an_uninterrupted_one(whole, models, tmp_path, monkeypatch):
+    """The 24 prompts done before are kept; the run is cut again at the 26th."""
+    timing, cycles, _, work = whole
+    shutil.copytree(work, tmp_path / "work")
+    for piece in sorted((tmp_path / "work").glob("0*.json"))[24:]:
+        piece.unlink()
     plan, real, timed = write_plan(tmp_path), module.time_prompt, []
 
     def interrupted(prompt, index, *rest):
-        if index == 5 and not timed.count("cut"):
+        if index == 25 and "cut" not in timed:
             timed.append("cut")
             raise KeyboardInterrupt
-        timed.append(prompt.id)
+        timed.append(index)
         return real(prompt, index, *rest)
 
     monkeypatch.setattr(module, "time_prompt", interrupted)
     with pytest.raises(KeyboardInterrupt):
         measure(models, plan, tmp_path / "out", tmp_path / "work")
     assert not (tmp_path / "out").exists()
-    timing, cycles, _ = measure(models, plan, tmp_path / "out", tmp_path / "work")
-    assert len(timed) == 28
-    assert timing.drop(columns=TIMES).equals(whole[0].drop(columns=TIMES))
-    assert cycles.equals(whole[1])
+    again, cycles_again, _ = measure(models, plan, tmp_path / "out", tmp_path / "work")
+    assert timed == [24, "cut", 25, 26]
+    assert again.drop(columns=TIMES).equals(timing.drop(columns=TIMES))
+    assert cycles_again.equals(cycles)
 
 
 @pytest.mark.parametrize(
@@ -162,3 +170,23 @@ def test_a_plan_without_the_profile(models, tmp_path):
     (tmp_path / "paired_timing.yaml").write_text(yaml.safe_dump(plan))
     with pytest.raises(UserError, match=r"samples.tiny: found nothing; expected a sample of prom"):
         measure(models, tmp_path / "paired_timing.yaml", tmp_path / "out", tmp_path / "work")
+
+
+def test_the_command_tells_bad_input_in_one_line(models, tmp_path):
+    options = {
+        "profile": PROFILE,
+        "plan": write_plan(tmp_path),
+        "target": models,
+        "adapter": tmp_path / "none.safetensors",
+        "timing": tmp_path / "out" / "timing.csv",
+        "cycles": tmp_path / "out" / "cycles.csv",
+        "meta": tmp_path / "out" / "meta.json",
+        "work": tmp_path / "work",
+    }
+    arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    script = ROOT / "workflow_scripts" / "time_paired.py"
+    done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith(f"error: {options['adapter']}: file: found")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -61,13 +61,14 @@ def decode(
     trace.prefill_forwards = _prefill(target.model, prompt_ids[:-1], cache)
     trace.prefill_seconds = time.perf_counter() - started
     parts = _Parts(target.model, drafter, acceptance, policy, commit)
-    history = list(prompt_ids)
-    while len(trace.tokens) < max_tokens and not set(trace.tokens[-1:]) & set(stop_ids):
+    history, stopped = list(prompt_ids), False
+    while len(trace.tokens) < max_tokens and not stopped:
         budget = max_tokens - len(trace.tokens)
         committed, cycle = _cycle(parts, cache, history, len(trace.cycles) + 1, budget, stop_ids)
         trace.cycles.append(cycle)
         trace.tokens += committed
         history += committed
+        stopped = committed[-1] in stop_ids
     trace.wall_seconds = time.perf_counter() - started
     return trace
 
