@@ -60,16 +60,14 @@ def test_every_comparison_is_a_row_with_value_interval_bound_and_outcome(page, e
         _, *rows = page.tables[caption]
         assert len(rows) == len(parts(judged)) == {"rprm": 9, "timing": 3}[study]
         for (criterion, part), row in zip(parts(judged), rows, strict=True):
-            assert row[1:4] == [
-                part.metric,
-                part.statistic,
-                cells.number(criteria.compared(part)),
-            ]
-            assert row[4] == cells.interval(part.ci_low, part.ci_high).text
-            assert row[5] == f"{criteria.OPERATORS[part.operator]} {part.bound:g}"
-            assert row[6] == met(part.outcome)
+            end = "" if part.statistic == "value" else f" ({part.statistic})"
+            assert row[1] == part.metric + end
+            assert row[2] == cells.number(criteria.compared(part))
+            assert row[3] == cells.interval(part.ci_low, part.ci_high).text
+            assert row[4] == f"{criteria.OPERATORS[part.operator]} {part.bound:g}"
+            assert row[5] == met(part.outcome)
             if part is criterion.parts[0]:
-                assert (row[0], row[7]) == (criterion.id, met(criterion.outcome))
+                assert (row[0], row[6]) == (criterion.id, met(criterion.outcome))
 
 
 def test_published_values_stand_beside_ours(page, evidence):
@@ -138,6 +136,7 @@ def test_committed_evidence_takes_metadata_from_results(tree):
     assert evidence.rprm.manifest["code"]["commit"] == "fedcba"
     assert evidence.rprm.adapters[1].meta["adapter_sha256"] == "adapter of replication"
     assert tree.load("measured").rprm.manifest is None
+    assert set(build.EVIDENCE_LINES) == {"measured", "committed"}
 
 
 INPUTS = [

@@ -76,7 +76,7 @@ def detail(scope: str, judged: ScopeVerdict, carries: bool) -> Table:
     """One scope: each comparison with the value, its interval, the operator and the bound."""
     rows = [row for criterion in judged.criteria for row in _criterion_rows(criterion)]
     role = "carries the verdict" if carries else "reported, does not decide"
-    head = ["criterion", "metric", "statistic", "value", "interval", "needs", "part", "outcome"]
+    head = ["criterion", "metric", "value", "interval", "needs", "part", "outcome"]
     return Table(f"{scope}: {judged.verdict} ({role})", head, rows)
 
 
@@ -85,8 +85,7 @@ def _criterion_rows(criterion: CriterionOutcome) -> Iterator[list[Cell]]:
         first = index == 0
         yield [
             cells.text(criterion.id if first else ""),
-            cells.text(part.metric),
-            cells.text(part.statistic),
+            cells.text(_name(part)),
             cells.num(compared(part)),
             cells.interval(part.ci_low, part.ci_high),
             Cell(needs(part), numeric=True),
