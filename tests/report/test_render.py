@@ -2,6 +2,7 @@
 
 import base64
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -53,10 +54,29 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zs", "Zl
 
 @given(WORDS)
 def test_escaped_markdown_renders_as_the_text_itself(word):
-    rendered = MarkdownIt("commonmark").renderInline(render.escape_markdown(word))
-    page = Page.parse(f"<p>{rendered}</p>")
-    assert page.tags == ["p"]
-    assert page.text == word
+    markdown = MarkdownIt("commonmark").enable("table")
+    inline = Page.parse(markdown.renderInline(render.escape_markdown(word)))
+    assert (inline.tags, inline.text) == ([], word)
+    cell = Page.parse(markdown.render(f"| {render.escape_markdown(word)} |\n| --- |"))
+    assert cell.tables[""] == [[word]]
+    if word:
+        block = Page.parse(markdown.render(render.escape_markdown(word)))
+        assert (block.tags, block.text) == (["p"], word + "\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["+0.02", "≥ 0.05, < 0, > 0", "a_b & c", "−0.1 to 0.2", "x < y", "primary.FULL: FAIL"]
+)
+def test_ordinary_text_is_left_as_it_is(text):
+    assert render.escape_markdown(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["# a", "> a", "- a", "1. a", "2) a", "---", "===", "+", "&lt;", "&#60;", "<b>", "~~~"]
+)
+def test_text_that_means_something_is_escaped(text):
+    page = Page.parse(MarkdownIt("commonmark").render(render.escape_markdown(text)))
+    assert (page.tags, page.text) == (["p"], text + "\n")
 
 
 def test_the_page_holds_its_images():

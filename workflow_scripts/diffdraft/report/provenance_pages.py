@@ -29,6 +29,10 @@ FIRST = [
 ]
 
 
+SNAKEMAKE = ".venv/bin/snakemake --cores all"
+TARGETS = ("rprm", "paired_timing", "published")
+
+
 def limits_section(evidence: Evidence) -> Section:
     """What the verdicts do not show, in the words of the plans."""
     blocks: list[Block] = []
@@ -120,16 +124,13 @@ def _value(key: str, value: str | None) -> Cell:
 def rerun_section(profile: str) -> Section:
     """Commands that give these numbers again."""
     blocks = [
-        document.paragraph("From a clone, everything: install, train, measure, judge, report."),
-        document.commands(["make run"]),
-        document.paragraph("Single steps; the second needs no model and takes seconds."),
+        document.paragraph("In a clone, everything: install, train, measure, judge, report."),
+        document.commands([f"make run PROFILE={profile}"]),
+        document.paragraph("Without a model: the committed rows again, and the audit."),
+        document.commands([f"make reanalyse PROFILE={profile}", "make audit"]),
+        document.paragraph("Single studies, and the published figures."),
         document.commands(
-            [
-                f"snakemake --cores all --config profile={profile} rprm paired_timing report",
-                f"snakemake --cores 1 --config profile={profile} reanalyse",
-                f"snakemake --cores 1 --config profile={profile} compare published",
-                "snakemake --cores 1 audit",
-            ]
+            [f"{SNAKEMAKE} --config profile={profile} -- {target}" for target in TARGETS]
         ),
     ]
     return Section("rerun", "How to run it again", blocks)

@@ -9,7 +9,12 @@ from markupsafe import Markup
 from diffdraft.report import templates
 from diffdraft.report.document import Report
 
-MARKDOWN_SPECIAL = re.compile(r"([\\`*\[\]|!~])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])")
+# Marks of emphasis, code, links, tables and strike-through; an underscore at the end of a word; an
+# angle bracket that could open a tag.
+SPECIAL = re.compile(r"[\\`*\[\]|~]|!(?=\[)|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|<(?=[A-Za-z/!?])")
+ENTITY = re.compile(r"&(?=#?\w+;)")
+# What makes a quotation, a heading, a list or a rule at the start of a line.
+BLOCK_START = re.compile(r"^(\d*)(>|#|[-+=]+(?=\s|$)|[.)](?=\s|$))")
 LOADER = FileSystemLoader(templates.FOLDER)
 LAYOUT: dict[str, Any] = {"loader": LOADER, "undefined": StrictUndefined, "trim_blocks": True}
 
@@ -40,8 +45,9 @@ def _for_markdown(value: Any) -> str:
 def escape_markdown(text: str) -> str:
     """Make text literal in Markdown, tables included: no markup, link, HTML or line break.
 
-    An underscore between letters or digits is literal already and stays readable.
+    A sign that means nothing where it stands is left alone, since the summary is also read raw.
     """
     text = " ".join(text.split())
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return MARKDOWN_SPECIAL.sub(lambda match: "\\" + match.group(0), text)
+    text = ENTITY.sub("&amp;", text)
+    text = SPECIAL.sub(r"\\\g<0>", text)
+    return BLOCK_START.sub(r"\1\\\2", text)
