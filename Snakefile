@@ -31,7 +31,7 @@ rule all:
 
 
 rule rprm:
-    """Measure and judge the study rprm: do drafter signals predict accepted prefixes?"""
+    """Measure and judge the study rprm: does a drafter's entropy tell what will be accepted?"""
     input:
         f"{BUILD}/measured/rprm/verdict.json",
 

@@ -96,6 +96,16 @@ def rows(name):
     return path
 
 
+def records(wildcards):
+    """What a report tells of how its rows were measured, under the evidence root it is for."""
+    metas = ["rprm/positions_primary_meta.json", "rprm/positions_replication_meta.json"]
+    metas.append("paired_timing/timing_meta.json")
+    if wildcards.evidence == "measured":
+        return [f"{BUILD}/measured/{name}" for name in metas]
+    manifests = [f"{study}/MANIFEST.json" for study in STUDIES]
+    return [f"{RESULTS}/{name}" for name in [*metas, *manifests]]
+
+
 def comparisons_with_committed(wildcards):
     """Comparisons of measured with committed verdicts, for the studies that have evidence."""
     committed = [

@@ -65,6 +65,7 @@ rule time_paired:
     input:
         profile=ancient(PROFILE_FILE),
         plan="prereg/paired_timing.yaml",
+        workload=f"config/workloads/{PROFILE}.yaml",
         target=rules.train_target.output,
         adapter=f"{BUILD}/adapters/primary/adapter.safetensors",
     output:
@@ -78,10 +79,12 @@ rule time_paired:
     threads: workflow.cores
     params:
         version=version("time_paired.py"),
+        # As in every other step: two threads on matrices this small wait for each other.
+        blas_threads=MODEL_THREADS,
         target=lambda wildcards, input: folder(input.target),
         work=work("timing", "time_paired.py"),
     shell:
-        "python workflow_scripts/logged.py {log}"
+        "OPENBLAS_NUM_THREADS={params.blas_threads} python workflow_scripts/logged.py {log}"
         " time_paired.py --profile {input.profile} --plan {input.plan}"
         " --target {params.target} --adapter {input.adapter} --timing {output.timing}"
         " --cycles {output.cycles} --meta {output.meta} --work {params.work}"

@@ -36,6 +36,8 @@ rule write_report:
             rules.analyse_paired_timing.output,
         ],
         published=rules.published.output,
+        figures="results/published/rprm.yaml",
+        records=records,
     output:
         html=f"{BUILD}/report/{{evidence}}/index.html",
         summary=f"{BUILD}/report/{{evidence}}/summary.md",

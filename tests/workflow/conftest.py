@@ -16,10 +16,15 @@ STUB = Path(__file__).with_name("stub.py")
 EVIDENCE = (
     "rprm/positions_primary.csv",
     "rprm/positions_replication.csv",
+    "rprm/positions_primary_meta.json",
+    "rprm/positions_replication_meta.json",
     "rprm/verdict.json",
+    "rprm/MANIFEST.json",
     "paired_timing/timing.csv",
     "paired_timing/cycles.csv",
+    "paired_timing/timing_meta.json",
     "paired_timing/verdict.json",
+    "paired_timing/MANIFEST.json",
 )
 
 

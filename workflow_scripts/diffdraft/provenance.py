@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from diffdraft import files, git
+from diffdraft import fast_blas, files, git
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("numpy", "pandas", "scipy", "mlx", "mlx-lm")
@@ -43,6 +43,8 @@ def collect(
         "cores": os.cpu_count(),
         "memory_bytes": memory_bytes(),
         "packages": package_versions(),
+        "blas": fast_blas.use(),
+        "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "as many as cores"),
         "started_utc": started_utc,
         "ended_utc": utc_now(),
         "plan": _plan(plan, repository),

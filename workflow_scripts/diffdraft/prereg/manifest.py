@@ -18,6 +18,7 @@ from diffdraft.rows import read_rows
 
 MANIFEST = "MANIFEST.json"
 VERDICT = "verdict.json"
+ENVIRONMENT = ("python", "packages", "blas", "blas_threads")
 
 Time = Annotated[AwareDatetime, Field(strict=False)]
 Commit = Annotated[str, Field(pattern="^[0-9a-f]{40,64}$")]
@@ -141,7 +142,7 @@ def measurement_record(measurement: Measurement) -> MeasurementRecord:
     source = measurement.provenance.model_dump(mode="json")
     return MeasurementRecord(
         code=Code(commit=source["git_sha"], dirty=source["git_dirty"]),
-        environment={key: source.get(key) for key in ("python", "packages")},
+        environment={key: source.get(key) for key in ENVIRONMENT},
         hardware={key: source.get(key) for key in ("platform", "cpu", "cores", "memory_bytes")},
         started_utc=source["started_utc"],
         ended_utc=source["ended_utc"],
