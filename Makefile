@@ -2,6 +2,8 @@
 PROFILE ?= tiny
 CORES ?= all
 SHELL := /bin/bash
+# Bytecode is written, whatever the shell says: a run starts dozens of Python processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 ANALYSIS := .venv-analysis
@@ -16,7 +18,7 @@ help:  ## show this list
 
 run: $(VENV)/from-lock  ## train, measure, analyse, judge and report, on every core (CORES=, PROFILE=)
 	$(SNAKEMAKE)
-	@cat $(REPORT)/summary.md
+	@sed '/^## Criteria/,$$d' $(REPORT)/summary.md
 	@echo "Report: $(REPORT)/index.html"
 
 test: $(VENV)/from-lock  ## lint, types and tests

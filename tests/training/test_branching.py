@@ -43,8 +43,8 @@ def test_blocks_equal_published_layout(block, mode):
         # The published layout of the shorter window that ends with this block.
         window = windows[:, : seed + block + 1]
         alone = training.suffix_batch(adapter, window, one, [seed], block)
-        np.testing.assert_allclose(together.teacher[:, b], alone.teacher[:, 0], atol=2e-5)
-        np.testing.assert_allclose(student[:, b], alone.student()[:, 0], atol=2e-5)
+        np.testing.assert_allclose(together.teacher[:, b], alone.teacher[:, 0], atol=1e-4)
+        np.testing.assert_allclose(student[:, b], alone.student()[:, 0], atol=1e-4)
 
 
 def test_gradient_is_the_mean_of_the_blocks():

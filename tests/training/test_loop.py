@@ -41,6 +41,7 @@ def settings(**changes):
         "placement": ("attention", "mlp", "delta_net"),
         "layout": "every_block",
         "corruption": "uniform",
+        "continuations": None,
         "loss": {"tv": 1.0, "kl": 0.1},
         "optimiser": optimiser(),
     }

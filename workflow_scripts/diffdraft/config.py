@@ -95,6 +95,13 @@ class LossWeights(Settings):
     kl: NonNegative
 
 
+class ContinuationSettings(Settings):
+    """How many training windows the target writes itself, and after how many prompt tokens."""
+
+    windows: PositiveInt
+    prompt_tokens: PositiveInt
+
+
 class AdapterSettings(Settings):
     """One drafter adapter: its shape, where it sits, and how it is trained."""
 
@@ -105,6 +112,7 @@ class AdapterSettings(Settings):
     placement: tuple[Literal["attention", "mlp", "delta_net"], ...]
     layout: Literal["suffix", "every_block"]
     corruption: Literal["uniform", "full"]
+    continuations: ContinuationSettings | None
     loss: LossWeights
     optimiser: OptimiserSettings
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from diffdraft.layers.fast_ops import FAST
 from diffdraft.layers.gated_delta import chunked_rule, delta_inputs, delta_output
 from diffdraft.layers.walk import head, walk_layers
 
@@ -20,7 +21,7 @@ def chunked_logits(model: Any, ids_BT: mx.array, first_row: int = 0) -> mx.array
         return module(x_BTD, mask="causal")
 
     def recur(_: int, module: Any, x_BTD: mx.array) -> mx.array:
-        inputs = delta_inputs(module, x_BTD, None)
-        return delta_output(module, chunked_rule(inputs, chunk=CHUNK).y_BTHV, inputs.z_BTHV)
+        inputs = delta_inputs(module, x_BTD, None, FAST)
+        return delta_output(module, chunked_rule(inputs, chunk=CHUNK).y_BTHV, inputs.z_BTHV, FAST)
 
-    return head(model, walk_layers(model, ids_BT, attend, recur)[:, first_row:])
+    return head(model, walk_layers(model, ids_BT, attend, recur, FAST)[:, first_row:])

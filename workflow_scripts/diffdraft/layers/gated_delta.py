@@ -22,6 +22,8 @@ from mlx_lm.models.gated_delta import (
     normalize_qk,
 )
 
+from diffdraft.layers.fast_ops import STOCK, Ops
+
 QK_EPSILON = 1e-6  # of the reference L2 norm, as in mlx_lm's layer
 
 
@@ -38,7 +40,9 @@ class DeltaInputs(NamedTuple):
     conv_input_BRU: mx.array  # R = W + T rows: the window from before, then this block
 
 
-def delta_inputs(layer: Any, x_BTD: mx.array, window_BWU: mx.array | None) -> DeltaInputs:
+def delta_inputs(
+    layer: Any, x_BTD: mx.array, window_BWU: mx.array | None, ops: Ops = STOCK
+) -> DeltaInputs:
     """Project, convolve and normalise: everything before the recurrence.
 
     `window_BWU` holds the last W convolution rows before this block; None means zeros.
@@ -48,7 +52,7 @@ def delta_inputs(layer: Any, x_BTD: mx.array, window_BWU: mx.array | None) -> De
     if window_BWU is None:
         window_BWU = mx.zeros((B, layer.conv_kernel_size - 1, layer.conv_dim), dtype=x_BTD.dtype)
     conv_input = mx.concatenate([window_BWU, qkv_BTU], axis=1)
-    convolved_BTU = nn.silu(layer.conv1d(conv_input))
+    convolved_BTU = ops.convolve(layer, conv_input)
     q, k, v = mx.split(convolved_BTU, [layer.key_dim, 2 * layer.key_dim], axis=-1)
     q = q.reshape(B, T, layer.num_k_heads, layer.head_k_dim)
     k = k.reshape(B, T, layer.num_k_heads, layer.head_k_dim)
@@ -66,10 +70,10 @@ def delta_inputs(layer: Any, x_BTD: mx.array, window_BWU: mx.array | None) -> De
     )
 
 
-def delta_output(layer: Any, y_BTHV: mx.array, z_BTHV: mx.array) -> mx.array:
+def delta_output(layer: Any, y_BTHV: mx.array, z_BTHV: mx.array, ops: Ops = STOCK) -> mx.array:
     """Gated norm and output projection: everything after the recurrence. Returns [B, T, D]."""
     B, T = y_BTHV.shape[:2]
-    return layer.out_proj(layer.norm(y_BTHV, z_BTHV).reshape(B, T, -1))
+    return layer.out_proj(ops.gated_norm(layer.norm, y_BTHV, z_BTHV).reshape(B, T, -1))
 
 
 def zero_state(inputs: DeltaInputs) -> mx.array:

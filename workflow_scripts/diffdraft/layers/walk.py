@@ -10,6 +10,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from diffdraft.layers.fast_ops import STOCK, Ops
+
 Mixer = Callable[[int, Any, mx.array], mx.array]  # (layer index, mixer module, x_BTD) -> [B, T, D]
 
 
@@ -18,7 +20,9 @@ def text_model(model: Any) -> Any:
     return getattr(model, "language_model", model)
 
 
-def walk_layers(model: Any, ids_BT: mx.array, attend: Mixer, recur: Mixer) -> mx.array:
+def walk_layers(
+    model: Any, ids_BT: mx.array, attend: Mixer, recur: Mixer, ops: Ops = STOCK
+) -> mx.array:
     """Final hidden states [B, T, D]; full-attention layers call `attend`, linear ones `recur`."""
     backbone = text_model(model).model
     h_BTD = backbone.embed_tokens(ids_BT)
@@ -28,7 +32,7 @@ def walk_layers(model: Any, ids_BT: mx.array, attend: Mixer, recur: Mixer) -> mx
             h_BTD = h_BTD + recur(index, layer.linear_attn, x_BTD)
         else:
             h_BTD = h_BTD + attend(index, layer.self_attn, x_BTD)
-        h_BTD = h_BTD + layer.mlp(layer.post_attention_layernorm(h_BTD))
+        h_BTD = h_BTD + ops.mlp(layer.mlp, layer.post_attention_layernorm(h_BTD))
     return backbone.norm(h_BTD)
 
 

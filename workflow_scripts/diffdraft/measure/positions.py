@@ -30,12 +30,21 @@ class Passes(NamedTuple):
     seed_agreement: mx.array
 
 
-def run_passes(adapter: Adapter, batch: WindowBatch, stratum: str, seed_row: int) -> Passes:
-    """Plain causal forwards of W - 1 rows; the adapter acts on every draft row, noise or not."""
+def full_logits(adapter: Adapter, batch: WindowBatch, seed_row: int) -> mx.array:
+    """The frozen target on the true tokens, from the seed row on, [B, 1 + J, V]."""
+    return chunked_logits(adapter.model, batch.windows_BW[:, :-1], seed_row)
+
+
+def run_passes(
+    adapter: Adapter, batch: WindowBatch, stratum: str, seed_row: int, full: mx.array
+) -> Passes:
+    """Plain causal forwards of W - 1 rows; the adapter acts on every draft row, noise or not.
+
+    `full` (of `full_logits`) depends on neither stratum nor adapter.
+    """
     model, windows = adapter.model, batch.windows_BW
     ids = mx.concatenate([windows[:, : seed_row + 1], batch.noise[stratum].ids], axis=1)
     gate = mx.broadcast_to(mx.arange(ids.shape[1]) > seed_row, ids.shape).astype(mx.float32)
-    full = chunked_logits(model, windows[:, :-1], seed_row)
     corrupt = chunked_logits(model, ids, seed_row)
     with adapter.rows(gate):
         student = chunked_logits(model, ids, seed_row)
@@ -80,8 +89,9 @@ def entropy(log_p: mx.array) -> mx.array:
 def batch_rows(adapter: Adapter, batch: WindowBatch, index: int, seed_row: int) -> list[Row]:
     """Rows of one batch, by stratum, window and slot."""
     rows = []
+    full = full_logits(adapter, batch, seed_row)
     for stratum in batch.noise:
-        passes = run_passes(adapter, batch, stratum, seed_row)
+        passes = run_passes(adapter, batch, stratum, seed_row, full)
         if not passes.seed_agreement.all().item():
             raise RuntimeError(f"batch {index}: the adapter moved the seed row, where it is off")
         rows += _rows(batch, stratum, index, seed_row, measures(passes))

@@ -19,7 +19,7 @@ from diffdraft.config import Profile
 from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import load_adapter, read_adapter
 from diffdraft.layers.lora import Adapter
-from diffdraft.measure.positions import Passes, measures, run_passes
+from diffdraft.measure.positions import Passes, full_logits, measures, run_passes
 from diffdraft.measure.windows import WindowBatch, WindowPlan, planned_windows
 from diffdraft.prereg.schema import Plan
 from diffdraft.targets.fingerprint import fingerprint
@@ -107,6 +107,13 @@ def load_subject(
     )
 
 
+def full_stratum(subject: Subject, batch: WindowBatch) -> Passes:
+    """The three passes of the stratum FULL with the adapter as it now is."""
+    seed_row = subject.windows.seed_row
+    full = full_logits(subject.adapter, batch, seed_row)
+    return run_passes(subject.adapter, batch, "FULL", seed_row, full)
+
+
 def target_checks(subject: Subject) -> Iterator[Check]:
     """What the frozen model is."""
     recorded = files.read_json(subject.target_folder / "training.json")["fingerprint"]
@@ -142,8 +149,8 @@ def adapter_checks(subject: Subject) -> Iterator[Check]:
 
 def drafting_checks(subject: Subject) -> Iterator[Check]:
     """Single-shot drafting: what a draft row can and cannot see."""
-    batch, seed_row = subject.batch, subject.windows.seed_row
-    bare = run_passes(subject.adapter, batch, "FULL", seed_row)
+    batch = subject.batch
+    bare = full_stratum(subject, batch)
     yield Check(
         "drafting.untrained",
         "an adapter with B = 0 changes no bit of the draft rows",
@@ -151,7 +158,7 @@ def drafting_checks(subject: Subject) -> Iterator[Check]:
         True,
     )
     subject.adapter.assign(next(iter(subject.trained.values())))
-    drafted = run_passes(subject.adapter, batch, "FULL", seed_row)
+    drafted = full_stratum(subject, batch)
     yield Check(
         "drafting.seed",
         "at the seed row the drafter is the frozen model: agreement is total",
@@ -175,11 +182,11 @@ def drafting_checks(subject: Subject) -> Iterator[Check]:
 
 def predictor_checks(subject: Subject) -> Iterator[Check]:
     """The known predictor is a property of the frozen model, and no use while decoding."""
-    batch, seed_row = subject.batch, subject.windows.seed_row
+    batch = subject.batch
     gaps, own, teacher = [], [], []
     for tensors in subject.trained.values():
         subject.adapter.assign(tensors)
-        columns = measures(run_passes(subject.adapter, batch, "FULL", seed_row))
+        columns = measures(full_stratum(subject, batch))
         gaps.append(columns["existing_draftability_score"])
         own.append(columns["entropy"])
         teacher.append(columns["teacher_entropy"])
@@ -199,7 +206,7 @@ def predictor_checks(subject: Subject) -> Iterator[Check]:
         bool(np.allclose(own[0], teacher[0])),
         False,
     )
-    full = run_passes(subject.adapter, batch, "FULL", seed_row).full
+    full = full_stratum(subject, batch).full
     yield Check(
         "predictor.decode_time",
         "the gap needs the tokens that are being drafted: with other ones P_full changes",
@@ -260,14 +267,14 @@ def _with_other_truth(subject: Subject) -> Passes:
     neighbour = mx.concatenate([truth[-1:], truth[:-1]])
     other = mx.concatenate([windows[:, : seed_row + 1], neighbour], axis=1)
     batch = WindowBatch(other, subject.batch.noise)
-    return run_passes(subject.adapter, batch, "FULL", seed_row)
+    return full_stratum(subject, batch)
 
 
 def _with_other_last_noise(subject: Subject) -> mx.array:
     """Student logits of all draft rows with another noise id in the last one."""
-    batch, seed_row = subject.batch, subject.windows.seed_row
+    batch = subject.batch
     ids = batch.noise["FULL"].ids
     last = ids[:, -1:] % (subject.target.noise_high - 1) + 1
     changed = batch.noise["FULL"]._replace(ids=mx.concatenate([ids[:, :-1], last], axis=1))
     moved = WindowBatch(batch.windows_BW, {"FULL": changed})
-    return run_passes(subject.adapter, moved, "FULL", seed_row).student
+    return full_stratum(subject, moved).student

@@ -17,6 +17,7 @@ import mlx.core as mx
 from mlx_lm.models.base import scaled_dot_product_attention
 from mlx_lm.models.cache import KVCache
 
+from diffdraft.layers.fast_ops import FAST, sigmoid
 from diffdraft.layers.gated_delta import chunked_rule, delta_inputs, delta_output
 from diffdraft.layers.walk import head, walk_layers
 
@@ -45,16 +46,16 @@ def clean_pass(model: Any, ids_BT: mx.array, seeds: list[int], block: int) -> Re
         return out
 
     def recur(index: int, module: Any, x_BTD: mx.array) -> mx.array:
-        inputs = delta_inputs(module, x_BTD, None)
+        inputs = delta_inputs(module, x_BTD, None, FAST)
         result = chunked_rule(inputs, chunk=block)
         kept = module.conv_kernel_size - 1
         rows = mx.array(seeds)[:, None] + mx.arange(1, kept + 1)[None, :]
         recording.windows[index] = inputs.conv_input_BRU[:, rows].flatten(0, 1)
         after_seed = [result.states_BHVK[(seed + 1) // block] for seed in seeds]
         recording.states[index] = mx.stack(after_seed, axis=1).flatten(0, 1)
-        return delta_output(module, result.y_BTHV, inputs.z_BTHV)
+        return delta_output(module, result.y_BTHV, inputs.z_BTHV, FAST)
 
-    recording.logits_BTV = head(model, walk_layers(model, ids_BT, attend, recur))
+    recording.logits_BTV = head(model, walk_layers(model, ids_BT, attend, recur, FAST))
     return recording
 
 
@@ -68,11 +69,11 @@ def noisy_pass(model: Any, ids_BnJ: mx.array, seeds: list[int], clean: Recording
         return _branch_attention(module, x_BJD, clean.keys_values[index], seeds, visible)
 
     def recur(index: int, module: Any, x_BJD: mx.array) -> mx.array:
-        inputs = delta_inputs(module, x_BJD, clean.windows[index])
+        inputs = delta_inputs(module, x_BJD, clean.windows[index], FAST)
         result = chunked_rule(inputs, clean.states[index], chunk=J)
-        return delta_output(module, result.y_BTHV, inputs.z_BTHV)
+        return delta_output(module, result.y_BTHV, inputs.z_BTHV, FAST)
 
-    hidden = walk_layers(model, ids_BnJ.reshape(B * n, J), attend, recur)
+    hidden = walk_layers(model, ids_BnJ.reshape(B * n, J), attend, recur, FAST)
     return head(model, hidden).reshape(B, n, J, -1)
 
 
@@ -114,4 +115,4 @@ def _branch_attention(
     values = mx.concatenate([mx.stop_gradient(clean[1]), v], axis=2)
     out = scaled_dot_product_attention(q, keys, values, None, scale=module.scale, mask=visible)
     out = out.swapaxes(1, 2).reshape(rows, J, -1)
-    return module.o_proj(out * mx.sigmoid(gate.reshape(rows, J, -1)))
+    return module.o_proj(out * sigmoid(gate.reshape(rows, J, -1)))

@@ -10,6 +10,7 @@ from diffdraft.layers.lora import Adapter
 from diffdraft.targets.corpus import read_windows
 from diffdraft.targets.load import Target, load_target
 from diffdraft.training.adapter import AdapterTask, adapter_spec, slot_quality
+from diffdraft.training.continuations import training_windows
 from diffdraft.training.loop import History, fit, hash_config, history_csv
 
 STUDY = "rprm"
@@ -24,7 +25,9 @@ def train_adapter(
     target = load_target(target_folder)
     adapter = Adapter.attach(target.model, adapter_spec(settings))
     window = settings.optimiser.window
-    task = AdapterTask(target, adapter, read_windows(corpus, "train", window), settings)
+    windows = read_windows(corpus, "train", window)
+    windows = training_windows(target.model, windows, settings.continuations)
+    task = AdapterTask(target, adapter, windows, settings)
     dev = DevMeasure(target, adapter, settings, corpus)
     config_hash = hash_config(
         adapter=settings.model_dump(),
