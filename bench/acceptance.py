@@ -27,7 +27,7 @@ from diffdraft.training.drafter import ADAPTER_FILE
 PROFILE, BUILD = Path("config/profiles/tiny.yaml"), Path("build/tiny")
 TAG = "primary"
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS, BLOCK, SEED = 128, 32, 48, 4, 20260905
-QUALITY_WINDOWS = 128
+QUALITY_WINDOWS = 128  # all of them, if there are fewer
 RESAMPLES, PERCENTILES = 10_000, (2.5, 97.5)
 
 
@@ -45,7 +45,7 @@ def measure() -> Iterator[Measured]:
     adapter.assign(trained_tensors)
     low, high = prefix_interval(trained)
     yield Measured(
-        f"mean accepted prefix of 3 at K=4 over {PROMPTS} held-out prompts",
+        f"mean accepted prefix of 3 at K=4, pooled over the cycles of {PROMPTS} held-out prompts",
         mean_prefix(trained),
         0.5,
         unit="",
@@ -63,7 +63,7 @@ def measure() -> Iterator[Measured]:
 def accepted_and_cycles(target: Target, adapter: Adapter) -> np.ndarray:
     """Accepted tokens and cycles of each prompt, [PROMPTS, 2]; every prompt has its own noise."""
     windows = read_windows(BUILD / "corpus", "prompts", PROMPT_TOKENS)
-    chosen = np.linspace(0, len(windows) - 1, PROMPTS).astype(int)
+    chosen = np.arange(PROMPTS) * (len(windows) // PROMPTS)
     rows = []
     for index, prompt in enumerate(windows[chosen].tolist()):
         drafter = UnoDrafter(target, adapter, SEED + index)
@@ -86,11 +86,13 @@ def prefix_interval(rows: np.ndarray) -> tuple[float, float]:
 
 
 def slot_lines(target: Target, adapter: Adapter) -> str:
-    """Teacher-forced raw L1 and argmax agreement of each slot on held-out windows."""
+    """Teacher-forced raw L1 and argmax agreement of each slot, every block of the dev windows.
+
+    Not on the windows of the position tables, which belong to the study.
+    """
     settings = load_profile(PROFILE).adapters[TAG]
-    suffix = settings.model_copy(update={"layout": "suffix"})
-    windows = read_windows(BUILD / "corpus", "extract", settings.optimiser.window)
-    task = AdapterTask(target, adapter, windows, suffix)
+    windows = read_windows(BUILD / "corpus", "dev", settings.optimiser.window)
+    task = AdapterTask(target, adapter, windows, settings)
     quality = slot_quality(task, windows[:QUALITY_WINDOWS], random_key(SEED, "eval_noise", 0))
     tv, agreement = (" ".join(f"{x:.2f}" for x in quality[name]) for name in ("tv", "agreement"))
     return f"raw L1 by slot {tv}; agreement {agreement}"

@@ -28,6 +28,11 @@ def test_gradients(ours, theirs):
     np.testing.assert_allclose(gradients[0], gradients[1], atol=5e-6)
 
 
+def test_bfloat16_is_rounded_once():
+    x = mx.linspace(-10, 10, 2001).astype(mx.bfloat16)
+    assert mx.array_equal(sigmoid(x), sigmoid(x.astype(mx.float32)).astype(mx.bfloat16))
+
+
 def parts():
     model = make_tiny_random(1).model
     delta, mlp = model.layers[0].linear_attn, model.layers[0].mlp

@@ -180,7 +180,15 @@ def test_stage0_records_every_check(study):
     record = files.read_json(study.stage0)
     assert all(check["holds"] for check in record["checks"])
     found = {check["id"].split(".")[0] for check in record["checks"]}
-    assert found == {"target", "adapter", "drafting", "predictor", "data"}
+    assert found == {
+        "target",
+        "adapter",
+        "axis",
+        "drafting",
+        "predictor",
+        "acceptance",
+        "data",
+    }
 
 
 def document_in_two_splits(study):

@@ -12,7 +12,7 @@ from diffdraft.layers.lora import Adapter
 from diffdraft.targets.random import make_tiny_random
 from diffdraft.training.adapter import suffix_batch
 from diffdraft.training.blocks import block_seeds, corrupt, draft_rows, suffix_seed
-from diffdraft.training.losses import forward_kl, total_variation
+from diffdraft.training.losses import reverse_kl, total_variation
 from tests.training.test_loop import settings as adapter_settings
 
 
@@ -112,4 +112,4 @@ def test_losses_against_numpy():
 
     p, q = softmax(student), softmax(teacher)
     np.testing.assert_allclose(total_variation(student, teacher), np.abs(p - q).sum(-1), rtol=1e-5)
-    np.testing.assert_allclose(forward_kl(student, teacher), (q * np.log(q / p)).sum(-1), rtol=1e-4)
+    np.testing.assert_allclose(reverse_kl(student, teacher), (p * np.log(p / q)).sum(-1), rtol=1e-4)

@@ -89,7 +89,7 @@ class TargetSettings(Settings):
 
 
 class LossWeights(Settings):
-    """Weights of total variation (raw L1) and forward KL."""
+    """Weights of total variation (raw L1) and reverse KL."""
 
     tv: NonNegative
     kl: NonNegative

@@ -76,8 +76,11 @@ def _sigmoid_vjp(x: mx.array, cotangent: mx.array, output: mx.array) -> mx.array
 
 
 def sigmoid(x: mx.array) -> mx.array:
-    """Logistic function by a rational approximation; absolute error below 2e-7."""
-    return cast(mx.array, _sigmoid(x))
+    """Logistic function by a rational approximation; absolute error below 2e-7.
+
+    Computed in float32 whatever the dtype: the polynomials need more digits than bfloat16 has.
+    """
+    return cast(mx.array, _sigmoid(x.astype(mx.float32))).astype(x.dtype)
 
 
 def silu(x: mx.array) -> mx.array:

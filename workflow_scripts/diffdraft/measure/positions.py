@@ -17,6 +17,7 @@ import numpy as np
 from diffdraft.layers.chunked import chunked_logits
 from diffdraft.layers.lora import Adapter
 from diffdraft.measure.windows import WindowBatch
+from diffdraft.training.losses import log_probabilities
 
 Row = dict[str, Any]
 
@@ -73,12 +74,6 @@ def measures(passes: Passes) -> dict[str, np.ndarray]:
     }
     mx.eval(columns)
     return {name: np.array(value) for name, value in columns.items()}
-
-
-def log_probabilities(logits: mx.array) -> mx.array:
-    """Log-softmax in float32 over the last axis."""
-    logits = logits.astype(mx.float32)
-    return logits - mx.logsumexp(logits, axis=-1, keepdims=True)
 
 
 def entropy(log_p: mx.array) -> mx.array:

@@ -19,7 +19,7 @@ from diffdraft.targets.load import Target
 from diffdraft.training.blocks import Corruption, block_seeds, corrupt, draft_rows
 from diffdraft.training.branching import clean_pass, noisy_pass
 from diffdraft.training.loop import WindowOrder
-from diffdraft.training.losses import forward_kl, total_variation
+from diffdraft.training.losses import reverse_kl, total_variation
 
 SATURATED_GRAD_NORM = 1e-3
 SATURATED_LOGIT_RATIO = 2.0
@@ -83,7 +83,7 @@ def block_loss(student: mx.array, teacher: mx.array, weights: LossWeights) -> mx
     """Weighted loss, the mean over all B n L supervised rows, the zero of the seed row included."""
     loss = weights.tv * total_variation(student, teacher)
     if weights.kl:
-        loss = loss + weights.kl * forward_kl(student, teacher)
+        loss = loss + weights.kl * reverse_kl(student, teacher)
     return loss.sum() / (loss.size + loss.size // loss.shape[-1])
 
 

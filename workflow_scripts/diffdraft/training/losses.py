@@ -16,12 +16,13 @@ def total_variation(student: mx.array, teacher: mx.array) -> mx.array:
     return mx.abs(p_student - p_teacher).sum(axis=-1)
 
 
-def forward_kl(student: mx.array, teacher: mx.array) -> mx.array:
-    """KL(teacher || student) in nats. Unlike L1 its gradient does not vanish far away."""
-    log_student = _log_softmax(student.astype(mx.float32))
-    log_teacher = _log_softmax(teacher.astype(mx.float32))
-    return (mx.exp(log_teacher) * (log_teacher - log_student)).sum(axis=-1)
+def reverse_kl(student: mx.array, teacher: mx.array) -> mx.array:
+    """KL(student || teacher) in nats (qwen-block-diffusion-lab, losses)."""
+    log_student, log_teacher = log_probabilities(student), log_probabilities(teacher)
+    return (mx.exp(log_student) * (log_student - log_teacher)).sum(axis=-1)
 
 
-def _log_softmax(x: mx.array) -> mx.array:
-    return x - mx.logsumexp(x, axis=-1, keepdims=True)
+def log_probabilities(logits: mx.array) -> mx.array:
+    """Log-softmax in float32 over the last axis."""
+    logits = logits.astype(mx.float32)
+    return logits - mx.logsumexp(logits, axis=-1, keepdims=True)
