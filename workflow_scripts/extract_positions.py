@@ -4,6 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from diffdraft import cli
+from diffdraft.config import TAGS
 from diffdraft.measure.extraction import extract
 
 
@@ -27,7 +28,7 @@ if __name__ == "__main__":
     parser = cli.Parser(__doc__)
     parser.add_argument("--profile", type=Path, required=True)
     parser.add_argument("--plan", type=Path, required=True)
-    parser.add_argument("--tag", choices=["primary", "replication"], required=True)
+    parser.add_argument("--tag", choices=TAGS, required=True)
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--target", type=Path, required=True, help="model folder")
     parser.add_argument("--adapter", type=Path, required=True, help="adapter.safetensors")

@@ -4,7 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from diffdraft import cli
-from diffdraft.config import load_profile
+from diffdraft.config import TAGS, load_profile
 from diffdraft.training.drafter import train_adapter
 
 
@@ -17,7 +17,7 @@ def main(args: Namespace) -> None:
 if __name__ == "__main__":
     parser = cli.Parser(__doc__)
     parser.add_argument("--profile", type=Path, required=True)
-    parser.add_argument("--tag", choices=["primary", "replication"], required=True)
+    parser.add_argument("--tag", choices=TAGS, required=True)
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--target", type=Path, required=True, help="model folder")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")

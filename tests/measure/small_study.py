@@ -24,9 +24,11 @@ WINDOW, BLOCK, BATCHES, BATCH_SIZE = 24, 4, 5, 2
 def write_profile(folder: Path) -> Path:
     """The tiny profile with a smaller model and window."""
     values = yaml.safe_load(Path("config/profiles/tiny.yaml").read_text())
+    values["corpus"]["vocab_size"] = VOCABULARY
     values["target"]["architecture"] = {**TINY, "vocab_size": VOCABULARY}
     for adapter in values["adapters"].values():
         adapter["optimiser"]["window"] = WINDOW
+        adapter["continuations"] = {"windows": 4, "prompt_tokens": WINDOW // 3}
     values["adapters"]["primary"]["block_size"] = BLOCK
     path = folder / "profiles" / "tiny.yaml"
     files.write_text(path, yaml.safe_dump(values))
@@ -44,6 +46,9 @@ def write_plan(folder: Path, **sample: int) -> Path:
         "batch_size": BATCH_SIZE,
     }
     plan["samples"]["tiny"] |= sizes | sample
+    for arm in plan["arms"]:
+        arm["trained_block_size"] = BLOCK
+    plan["models"]["tiny"].pop("profile_sha256", None)
     path = folder / "rprm.yaml"
     files.write_text(path, yaml.safe_dump(plan, sort_keys=False))
     return path

@@ -4,26 +4,28 @@ The models below are the schema of `config/profiles/*.yaml`; unknown keys are er
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import Field, PositiveFloat, PositiveInt
 from pydantic import model_validator as validator
 
 from diffdraft import files
 from diffdraft.errors import UserError
+from diffdraft.prereg.criteria import Strict
+from diffdraft.prereg.reading import fit, parse_yaml, refuse
 
+Tag = Literal["primary", "replication"]
+TAGS: tuple[Tag, ...] = get_args(Tag)
+Split = Literal["train", "dev", "extract", "prompts"]
+Part = Literal["attention", "mlp", "delta_net"]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 NonNegative = Annotated[float, Field(ge=0)]
+# YAML has lists only.
+Betas = Annotated[tuple[Fraction, Fraction], Field(strict=False)]
+Placement = Annotated[tuple[Part, ...], Field(strict=False, min_length=1)]
 
 
-class Settings(BaseModel):
-    """Frozen, and strict about unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CorpusSettings(Settings):
+class CorpusSettings(Strict):
     """A text file inside an installed package, pinned, and how its documents are dealt out."""
 
     package: str
@@ -31,17 +33,19 @@ class CorpusSettings(Settings):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     vocab_size: Annotated[int, Field(gt=257)]
     seed: int
-    splits: dict[Literal["train", "dev", "extract", "prompts"], Fraction]
+    splits: dict[Split, Fraction]
 
     @validator(mode="after")
     def splits_cover_all(self) -> Self:
         """The four splits share out every document."""
-        if len(self.splits) != 4 or abs(sum(self.splits.values()) - 1) > 1e-9:
-            raise ValueError("splits must be train, dev, extract and prompts and sum to 1")
+        names, total = get_args(Split), sum(self.splits.values())
+        if len(self.splits) != len(names) or abs(total - 1) > 1e-9:
+            found = f"{', '.join(self.splits)} of sum {total:g}"
+            raise refuse("splits", found, f"{', '.join(names)} of sum 1")
         return self
 
 
-class OptimiserSettings(Settings):
+class OptimiserSettings(Strict):
     """AdamW with linear warm-up; `schedule` says what the rate does after it."""
 
     steps: PositiveInt
@@ -51,14 +55,14 @@ class OptimiserSettings(Settings):
     warmup_steps: PositiveInt
     schedule: Literal["constant", "cosine"]
     weight_decay: NonNegative
-    betas: tuple[Fraction, Fraction]
+    betas: Betas
     bias_correction: bool
     clip_norm: PositiveFloat
     checkpoint_every: PositiveInt
     seed: int
 
 
-class Architecture(Settings):
+class Architecture(Strict):
     """Text settings of a Qwen3.5 model, by the names of its config.json."""
 
     hidden_size: PositiveInt
@@ -80,7 +84,7 @@ class Architecture(Settings):
     rope_parameters: dict[str, str | float]
 
 
-class TargetSettings(Settings):
+class TargetSettings(Strict):
     """A target that the pipeline trains itself, from scratch."""
 
     architecture: Architecture
@@ -88,52 +92,66 @@ class TargetSettings(Settings):
     optimiser: OptimiserSettings
 
 
-class LossWeights(Settings):
+class LossWeights(Strict):
     """Weights of total variation (raw L1) and reverse KL."""
 
     tv: NonNegative
     kl: NonNegative
 
 
-class ContinuationSettings(Settings):
+class ContinuationSettings(Strict):
     """How many training windows the target writes itself, and after how many prompt tokens."""
 
     windows: PositiveInt
     prompt_tokens: PositiveInt
 
 
-class AdapterSettings(Settings):
+class AdapterSettings(Strict):
     """One drafter adapter: its shape, where it sits, and how it is trained."""
 
     block_size: Annotated[int, Field(ge=2)]
     rank: PositiveInt
     alpha: PositiveFloat
     init_std: PositiveFloat
-    placement: tuple[Literal["attention", "mlp", "delta_net"], ...]
+    placement: Placement
     layout: Literal["suffix", "every_block"]
     corruption: Literal["uniform", "full"]
     continuations: ContinuationSettings | None
     loss: LossWeights
     optimiser: OptimiserSettings
 
+    @validator(mode="after")
+    def continuations_have_room(self) -> Self:
+        """A prompt as long as the window would leave the target nothing to write."""
+        window = self.optimiser.window
+        if self.continuations and self.continuations.prompt_tokens >= window:
+            found = self.continuations.prompt_tokens
+            raise refuse("continuations.prompt_tokens", found, f"less than the window of {window}")
+        return self
 
-class Profile(Settings):
+
+class Profile(Strict):
     """Everything that a profile fixes."""
 
     name: str
     description: str
     corpus: CorpusSettings
     target: TargetSettings
-    adapters: dict[Literal["primary", "replication"], AdapterSettings]
+    adapters: dict[Tag, AdapterSettings]
+
+    @validator(mode="after")
+    def one_vocabulary(self) -> Self:
+        """The tokenizer's ids are the rows of the target's embedding, each of them."""
+        ids, rows = self.corpus.vocab_size, self.target.architecture.vocab_size
+        if ids != rows:
+            raise refuse("corpus.vocab_size", ids, f"target.architecture.vocab_size, {rows}")
+        return self
 
 
 def load_profile(path: str | Path) -> Profile:
     """Read and check a profile; every defect is a `UserError` that names the field."""
-    try:
-        return Profile.model_validate(yaml.safe_load(files.read_text(path)))
-    except yaml.YAMLError as error:
-        raise UserError(path, "file", str(error), "YAML") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "file"
-        raise UserError(path, field, repr(first["input"])[:80], first["msg"]) from None
+    path = Path(path)
+    profile = fit(Profile, parse_yaml(files.read_text(path).encode(), path), path)
+    if profile.name != path.stem:
+        raise UserError(path, "name", repr(profile.name), f"{path.stem!r}, as the file is called")
+    return profile

@@ -4,9 +4,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from diffdraft.errors import UserError
+from diffdraft.prereg.criteria import Name, Strict
 from diffdraft.prereg.reading import fit, parse_yaml, refuse
 
 Category = Literal[
@@ -22,16 +23,11 @@ Category = Literal[
 ]
 PROMPTS_PER_CATEGORY = 3
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
 # A blank at either end would be a token of its own, and change what follows.
 Opening = Annotated[str, StringConstraints(min_length=1, pattern=r"^\S(?s:.*\S)?$")]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Prompt(_Strict):
+class Prompt(Strict):
     """One opening, to be continued by the model."""
 
     id: Name
@@ -39,12 +35,12 @@ class Prompt(_Strict):
     text: Opening
 
 
-class Workload(_Strict):
+class Workload(Strict):
     """A suite of prompts, in the order in which they are measured."""
 
     name: Name
     description: str
-    prompts: tuple[Prompt, ...]
+    prompts: Annotated[tuple[Prompt, ...], Field(strict=False)]  # YAML has lists only
 
     @model_validator(mode="after")
     def _three_of_each_category(self) -> "Workload":
