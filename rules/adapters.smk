@@ -11,6 +11,7 @@ rule train_adapter:
     output:
         f"{BUILD}/adapters/{{tag}}/adapter.safetensors",
         f"{BUILD}/adapters/{{tag}}/training.csv",
+        f"{BUILD}/adapters/{{tag}}/training.json",
     log:
         f"{BUILD}/logs/train_adapter_{{tag}}.txt",
     conda:
@@ -25,7 +26,7 @@ rule train_adapter:
             f"adapter_{wildcards.tag}", "train_adapter.py", "adapters", wildcards.tag
         ),
     shell:
-        "python workflow_scripts/logged.py {log}"
+        "python workflow_scripts/logged.py {log} --discard {params.work}"
         " train_adapter.py --profile {input.profile} --tag {wildcards.tag}"
         " --corpus {params.corpus} --target {params.target} --out {params.out}"
-        " --work {params.work} && rm -rf {params.work}"
+        " --work {params.work}"

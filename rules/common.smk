@@ -14,12 +14,13 @@ sys.path.insert(0, f"{workflow.basedir}/workflow_scripts")
 
 from diffdraft import files
 from diffdraft.code_digest import code_digest
-from diffdraft.config import load_profile
+from diffdraft.config import TAGS, load_profile
 from diffdraft.errors import UserError
+from diffdraft.prereg import ledger, registry
+from diffdraft.prereg.amendments import amendment_files
 
 SCRIPTS = Path(workflow.basedir) / "workflow_scripts"
-STUDIES = ("rprm", "paired_timing")
-TAGS = ("primary", "replication")
+STUDIES = tuple(registry.STUDIES)
 EVIDENCE = ("measured", "committed")
 
 
@@ -58,6 +59,7 @@ def checked(function, *arguments):
 
 PROFILE, PROFILE_FILE = checked(active_profile)
 SETTINGS = checked(load_profile, PROFILE_FILE).model_dump(mode="json")
+LEDGER = checked(ledger.read, "prereg")
 BUILD = f"build/{PROFILE}"
 RESULTS = f"results/{PROFILE}"
 # Most of MLX's CPU work is single-threaded, so steps on a tiny model run side by side; a larger
@@ -79,6 +81,21 @@ def work(name, script, *section):
     The version is in the name, so a step goes on only from what the same code and settings left.
     """
     return f"{BUILD}/work/{name}-{version(script, *section)}"
+
+
+def amendments(study):
+    """The amendments of a study, which change what is measured: inputs beside its plan."""
+    return [str(path) for path in amendment_files("prereg", study)]
+
+
+def registered(study):
+    """What the ledger says of a study: a parameter of the rules that keep to its plan.
+
+    Freezing or amending the study reruns them, since rows from before are no evidence; a line on
+    another study does not, as it would if the whole ledger were an input.
+    """
+    names = {Path(path).name for path in (f"{study}.yaml", *amendments(study))}
+    return [entry.sha256 for entry in LEDGER if entry.file in names]
 
 
 def folder(paths):

@@ -6,6 +6,7 @@ rule judge_rprm:
     """The verdict of rprm: the plan's criteria over the metrics of both adapters."""
     input:
         plan="prereg/rprm.yaml",
+        amendments=amendments("rprm"),
         metrics=expand(f"{BUILD}/{{{{evidence}}}}/rprm/metrics_{{tag}}.json", tag=TAGS),
     output:
         f"{BUILD}/{{evidence}}/rprm/verdict.json",
@@ -15,6 +16,7 @@ rule judge_rprm:
         "../envs/analysis.yaml"
     params:
         version=code_digest(SCRIPTS / "judge.py"),
+        registered=registered("rprm"),
     shell:
         "python workflow_scripts/logged.py {log}"
         " judge.py --plan {input.plan} --metrics {input.metrics} --out {output}"
@@ -24,6 +26,7 @@ rule judge_paired_timing:
     """The verdict of paired_timing: the plan's criteria over its metrics."""
     input:
         plan="prereg/paired_timing.yaml",
+        amendments=amendments("paired_timing"),
         metrics=f"{BUILD}/{{evidence}}/paired_timing/metrics.json",
     output:
         f"{BUILD}/{{evidence}}/paired_timing/verdict.json",
@@ -33,6 +36,7 @@ rule judge_paired_timing:
         "../envs/analysis.yaml"
     params:
         version=code_digest(SCRIPTS / "judge.py"),
+        registered=registered("paired_timing"),
     shell:
         "python workflow_scripts/logged.py {log}"
         " judge.py --plan {input.plan} --metrics {input.metrics} --out {output}"
@@ -42,6 +46,7 @@ rule rprm_stage2:
     """Stage 2 of rprm, as far as the plan lets it run: a STOP ends here, with its reason."""
     input:
         plan="prereg/rprm.yaml",
+        amendments=amendments("rprm"),
         verdict=f"{BUILD}/measured/rprm/verdict.json",
     output:
         f"{BUILD}/measured/rprm/stage2_gate.json",
@@ -51,6 +56,7 @@ rule rprm_stage2:
         "../envs/analysis.yaml"
     params:
         version=code_digest(SCRIPTS / "stage2_gate.py"),
+        registered=registered("rprm"),
     shell:
         "python workflow_scripts/logged.py {log}"
         " stage2_gate.py --plan {input.plan} --verdict {input.verdict} --out {output}"

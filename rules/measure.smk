@@ -7,6 +7,7 @@ rule stage0:
     input:
         profile=ancient(PROFILE_FILE),
         plan="prereg/rprm.yaml",
+        amendments=amendments("rprm"),
         corpus=rules.build_corpus.output,
         target=rules.train_target.output,
         adapters=expand(f"{BUILD}/adapters/{{tag}}/adapter.safetensors", tag=TAGS),
@@ -19,6 +20,7 @@ rule stage0:
     threads: MODEL_THREADS
     params:
         version=version("stage0.py"),
+        registered=registered("rprm"),
         corpus=lambda wildcards, input: folder(input.corpus),
         target=lambda wildcards, input: folder(input.target),
         adapters=lambda wildcards, input: [folder([path]) for path in input.adapters],
@@ -33,6 +35,7 @@ rule extract_positions:
     input:
         profile=ancient(PROFILE_FILE),
         plan="prereg/rprm.yaml",
+        amendments=amendments("rprm"),
         corpus=rules.build_corpus.output,
         target=rules.train_target.output,
         adapter=f"{BUILD}/adapters/{{tag}}/adapter.safetensors",
@@ -47,17 +50,18 @@ rule extract_positions:
     threads: MODEL_THREADS
     params:
         version=version("extract_positions.py"),
+        registered=registered("rprm"),
         corpus=lambda wildcards, input: folder(input.corpus),
         target=lambda wildcards, input: folder(input.target),
         work=lambda wildcards: work(
             f"positions_{wildcards.tag}", "extract_positions.py"
         ),
     shell:
-        "python workflow_scripts/logged.py {log}"
+        "python workflow_scripts/logged.py {log} --discard {params.work}"
         " extract_positions.py --profile {input.profile} --plan {input.plan}"
         " --tag {wildcards.tag} --corpus {params.corpus} --target {params.target}"
         " --adapter {input.adapter} --stage0 {input.stage0} --out {output.csv}"
-        " --meta {output.meta} --work {params.work} && rm -rf {params.work}"
+        " --meta {output.meta} --work {params.work}"
 
 
 rule time_paired:
@@ -65,6 +69,7 @@ rule time_paired:
     input:
         profile=ancient(PROFILE_FILE),
         plan="prereg/paired_timing.yaml",
+        amendments=amendments("paired_timing"),
         workload=f"config/workloads/{PROFILE}.yaml",
         target=rules.train_target.output,
         adapter=f"{BUILD}/adapters/primary/adapter.safetensors",
@@ -79,13 +84,15 @@ rule time_paired:
     threads: workflow.cores
     params:
         version=version("time_paired.py"),
-        # As in every other step: two threads on matrices this small wait for each other.
+        registered=registered("paired_timing"),
+        # Every core is reserved so that nothing runs beside it, not to be computed on: products of
+        # the few rows that decoding has at a time are too small to be shared out.
         blas_threads=MODEL_THREADS,
         target=lambda wildcards, input: folder(input.target),
         work=work("timing", "time_paired.py"),
     shell:
-        "OPENBLAS_NUM_THREADS={params.blas_threads} python workflow_scripts/logged.py {log}"
+        "export {{OMP,MKL,OPENBLAS}}_NUM_THREADS={params.blas_threads};"
+        " python workflow_scripts/logged.py {log} --discard {params.work}"
         " time_paired.py --profile {input.profile} --plan {input.plan}"
         " --target {params.target} --adapter {input.adapter} --timing {output.timing}"
         " --cycles {output.cycles} --meta {output.meta} --work {params.work}"
-        " && rm -rf {params.work}"

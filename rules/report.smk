@@ -27,6 +27,7 @@ rule write_report:
     """One self-contained HTML page, its Markdown summary and its figures, for one evidence root."""
     input:
         plans=expand("prereg/{study}.yaml", study=STUDIES),
+        amendments=[path for study in STUDIES for path in amendments(study)],
         rprm=[
             f"{BUILD}/{{evidence}}/rprm/verdict.json",
             expand(rules.analyse_rprm.output, evidence="{evidence}", tag=TAGS),
@@ -48,6 +49,7 @@ rule write_report:
         "../envs/analysis.yaml"
     params:
         version=code_digest(SCRIPTS / "report.py"),
+        registered=[registered(study) for study in STUDIES],
         profile=PROFILE,
         rprm=lambda wildcards, input: folder(input.rprm),
         timing=lambda wildcards, input: folder(input.timing),

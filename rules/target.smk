@@ -15,6 +15,7 @@ rule train_target:
             "tokenizer.json",
             "tokenizer_config.json",
             "training.json",
+            "training.csv",
         ),
     log:
         f"{BUILD}/logs/train_target.txt",
@@ -28,6 +29,6 @@ rule train_target:
         out=lambda wildcards, output: folder(output),
         work=work("target", "train_target.py", "target"),
     shell:
-        "python workflow_scripts/logged.py {log}"
+        "python workflow_scripts/logged.py {log} --discard {params.work}"
         " train_target.py --profile {input.profile} --corpus {params.corpus}"
-        " --out {params.out} --work {params.work} && rm -rf {params.work}"
+        " --out {params.out} --work {params.work}"

@@ -1,5 +1,6 @@
 """The wrapper of every step: status, log, terminal, lock."""
 
+import fcntl
 import os
 import pty
 import shutil
@@ -34,7 +35,7 @@ def command(tmp_path):
     wrapper = shutil.copy(source, tmp_path)
     (tmp_path / "step.py").write_text(STEP)
     log = str(tmp_path / "logs" / "step.txt")
-    return lambda *words: [sys.executable, wrapper, log, "step.py", *words]
+    return lambda *words, options=(): [sys.executable, wrapper, log, *options, "step.py", *words]
 
 
 @pytest.fixture
@@ -85,3 +86,28 @@ def test_the_same_step_waits_for_one_left_behind(command, log, tmp_path):
     assert sorted(log.read_text().split()) == ["err", "out"]
     first.stderr.close()
     second.stderr.close()
+
+
+@pytest.mark.parametrize(("word", "left"), [("talk", False), ("fail", True), ("die", True)])
+def test_checkpoints_go_when_the_step_has_succeeded(command, tmp_path, word, left):
+    work = tmp_path / "work"
+    (work / "deep").mkdir(parents=True)
+    run(command(word, options=("--discard", str(work))))
+    assert work.exists() == left
+
+
+def test_checkpoints_go_before_the_next_run_of_the_step_may_begin(command, log, tmp_path):
+    """Many files to delete, and a run that waits for the log: it must find none of them."""
+    work = tmp_path / "work"
+    work.mkdir()
+    for number in range(3000):
+        (work / str(number)).touch()
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    first = command("wait", str(gate), options=("--discard", str(work)))
+    with subprocess.Popen(first, stderr=subprocess.PIPE, text=True) as step:
+        assert step.stderr.readline() == "ready\n"
+        threading.Thread(target=gate.write_text, args=("go",)).start()
+        with log.open() as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            assert not work.exists()

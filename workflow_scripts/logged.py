@@ -1,14 +1,17 @@
-"""Run one step of the workflow: `logged.py LOG SCRIPT [argument ...]`.
+"""Run one step of the workflow: `logged.py LOG [--discard FOLDER] SCRIPT [argument ...]`.
 
 What the step prints goes to LOG and to the terminal. Where somebody watches, the step sees a
 terminal too and draws its progress bars; LOG keeps the last state of each line, not every redraw.
 LOG is locked while the step runs, so a step that a killed run left behind is waited for, and
-never runs twice at once. The exit status is the step's.
+never runs twice at once. A step that succeeds no longer needs the checkpoints in FOLDER; they go
+under the same lock, since the next run of the step may write there as soon as it is free. The exit
+status is the step's.
 """
 
 import fcntl
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +22,7 @@ from typing import BinaryIO
 READ_BYTES = 1 << 16
 
 
-def main(log: Path, script: str, arguments: list[str]) -> int:
+def main(log: Path, discard: Path | None, script: str, arguments: list[str]) -> int:
     """Run the script that lies beside this one; return its exit status."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as stream:
@@ -41,6 +44,8 @@ def main(log: Path, script: str, arguments: list[str]) -> int:
         os.close(writer)
         copy(reader, stream, raw=watched)
         status = step.wait()
+        if status == 0 and discard is not None:
+            shutil.rmtree(discard, ignore_errors=True)
     return status if status >= 0 else 128 - status
 
 
@@ -102,4 +107,7 @@ def show(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    log, *words = sys.argv[1:]
+    folder = Path(words[1]) if words[0] == "--discard" else None
+    script, *arguments = words[2:] if folder else words
+    sys.exit(main(Path(log), folder, script, arguments))

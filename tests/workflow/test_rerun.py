@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from diffdraft.prereg import ledger
 from tests.workflow import launch
 from tests.workflow.conftest import command, planned, snakemake
 
@@ -43,6 +44,31 @@ def test_file_times_rerun_nothing_and_changed_code_what_depends_on_it(project):
         "all": 1,
         "total": 6,
     }
+
+
+def test_an_amendment_reruns_its_study_and_a_line_on_another_study_nothing(project):
+    first = snakemake(project)
+    assert first.returncode == 0, first.stdout
+    prereg = project / "prereg"
+    toy = prereg / "toy.yaml"
+    toy.write_text("a plan\n")
+    ledger.append(prereg, "freeze", toy)
+    assert "Nothing to be done" in snakemake(project, "--dry-run").stdout
+
+    (prereg / "paired_timing.amendment-1.yaml").write_text("changes\n")
+    timing = {
+        "time_paired": 1,
+        "analyse_paired_timing": 1,
+        "judge_paired_timing": 1,
+        "compare_verdicts": 1,
+        "write_report": 1,
+        "all": 1,
+    }
+    assert planned(snakemake(project, "--dry-run").stdout) == {**timing, "total": 6}
+
+    ledger.append(prereg, "freeze", prereg / "rprm.yaml")
+    both = planned(snakemake(project, "--dry-run").stdout)
+    assert both["extract_positions"] == 2 and both["stage0"] == 1 and "train_target" not in both
 
 
 def test_one_run_at_a_time_and_after_kill_9_the_same_command_goes_on(project, tmp_path):
