@@ -29,8 +29,8 @@ test: $(VENV)/from-lock  ## lint, types and tests
 	$(VENV)/bin/snakemake --lint
 	$(VENV)/bin/python -m pytest
 
-bench: $(VENV)/from-lock  ## speed ratios against their bars, measured in one run
-	PYTHONPATH=workflow_scripts $(VENV)/bin/python -m bench
+bench: $(VENV)/from-lock  ## speed ratios against their bars, measured in one run (BARS=name for one)
+	PYTHONPATH=workflow_scripts $(VENV)/bin/python -m bench $(BARS)
 
 audit: $(ANALYSIS)/from-lock  ## did the plans precede the results, and do the verdicts follow from the rows?
 	$(ANALYSIS)/bin/python workflow_scripts/audit.py
