@@ -32,13 +32,18 @@ def repository(tmp_path) -> Path:
 
 
 def test_collect_tells_code_plan_and_times(repository):
-    started = provenance.utc_now()
-    record = provenance.collect(started, repository / "plan.yaml", repository)
+    start = provenance.begin(repository / "plan.yaml", repository)
+    record = provenance.collect(start, repository / "plan.yaml", repository)
     assert record["git_dirty"] is False
     assert len(record["git_sha"]) == 40
     assert record["plan"] == {
         "file": "plan.yaml",
         "sha256": files.sha256_file(repository / "plan.yaml"),
+    }
+    assert record["start"] == {
+        "git_sha": record["git_sha"],
+        "git_dirty": False,
+        "plan_sha256": record["plan"]["sha256"],
     }
     begun, ended = (datetime.fromisoformat(record[k]) for k in ("started_utc", "ended_utc"))
     assert begun.utcoffset().total_seconds() == 0
@@ -84,7 +89,7 @@ def test_absolute_paths_host_and_user_stay_out(repository, monkeypatch):
         "a=b",
     ]
     monkeypatch.setattr(sys, "argv", argv)
-    record = provenance.collect(provenance.utc_now(), None, repository)
+    record = provenance.collect(provenance.begin(None, repository), None, repository)
     assert record["argv"] == [
         *("workflow_scripts/x.py", "--out=build/o.csv", "adapter.safetensors", "--tag", "a=b"),
     ]

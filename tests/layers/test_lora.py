@@ -187,3 +187,12 @@ def test_missing_metadata_is_refused(saved):
     del meta["step"]
     save_tensors(saved, tensors, meta)
     refuse(saved, "metadata.step")
+
+
+@pytest.mark.parametrize(
+    "text", ["no JSON", "[]", "{}", '{"rank": 4, "placement": 3}', '{"size": 4, "placement": []}']
+)
+def test_a_malformed_spec_is_refused(saved, text):
+    tensors, meta = load_tensors(saved)
+    save_tensors(saved, tensors, {**meta, "spec": text})
+    refuse(saved, "metadata.spec")

@@ -5,6 +5,7 @@ import shutil
 import mlx.core as mx
 import numpy as np
 import pytest
+import yaml
 
 from diffdraft import files, rows
 from diffdraft.config import load_profile
@@ -14,6 +15,7 @@ from diffdraft.measure import extraction
 from diffdraft.measure.stage0 import run_stage0
 from diffdraft.measure.windows import planned_windows
 from diffdraft.prereg.schema import load_plan
+from diffdraft.profile_digest import profile_digest
 from diffdraft.targets.load import load_target
 from tests.measure import small_study as small
 
@@ -173,6 +175,66 @@ def test_extraction_refuses_what_stage0_has_not_passed(copy):
     record["subject"]["primary_sha256"] = "0" * 64
     files.write_json(copy.stage0, record)
     with pytest.raises(UserError, match=r"subject\.primary_sha256"):
+        copy.extract()
+
+
+@pytest.mark.parametrize("field", extraction.STAGE0_SUBJECT)
+def test_extraction_refuses_what_stage0_passed_for_something_else(tmp_path, field):
+    identity = dict.fromkeys((*extraction.STAGE0_SUBJECT, "adapter_sha256"), "a" * 64)
+    subject = dict.fromkeys((*extraction.STAGE0_SUBJECT, "primary_sha256"), "a" * 64)
+    files.write_json(tmp_path / "stage0.json", {"subject": subject})
+    extraction.check_stage0(tmp_path / "stage0.json", {**identity, "tag": "primary"})
+    for wrong in ({**subject, field: "b" * 64}, {k: v for k, v in subject.items() if k != field}):
+        files.write_json(tmp_path / "stage0.json", {"subject": wrong})
+        with pytest.raises(UserError, match=rf"subject\.{field}"):
+            extraction.check_stage0(tmp_path / "stage0.json", {**identity, "tag": "primary"})
+
+
+def test_meta_binds_rows_adapter_and_profile(study):
+    path = study.extract(out="bound")
+    meta = files.read_json(path.with_name("meta.json"))
+    assert meta["rows"] == {"positions.csv": files.sha256_file(path)}
+    assert meta["adapter"]["arm"] == meta["tag"] == "primary"
+    assert meta["profile_sha256"] == profile_digest(load_profile(study.profile))
+    assert meta["provenance"]["start"]["plan_sha256"] == meta["plan_sha256"]
+
+
+def edit_yaml(path, edit):
+    value = yaml.safe_load(path.read_text())
+    edit(value)
+    files.write_text(path, yaml.safe_dump(value, sort_keys=False))
+
+
+@pytest.mark.parametrize(
+    ("edit", "field"),
+    [
+        (lambda adapter: adapter.update(rank=3), r"metadata\.spec\.rank"),
+        (lambda adapter: adapter.update(alpha=5.0), r"metadata\.spec\.alpha"),
+        (lambda adapter: adapter.update(placement=["mlp"]), r"metadata\.spec\.placement"),
+        (lambda adapter: adapter["optimiser"].update(steps=7), r"metadata\.step"),
+        (lambda adapter: adapter["optimiser"].update(seed=7), r"metadata\.seed"),
+        (lambda adapter: adapter.update(block_size=5), r"metadata\.block_size"),
+    ],
+)
+def test_an_adapter_other_than_the_profiles_is_refused(copy, edit, field):
+    edit_yaml(copy.profile, lambda value: edit(value["adapters"]["primary"]))
+    with pytest.raises(UserError, match=rf"adapter\.safetensors: {field}"):
+        copy.extract()
+
+
+def test_an_adapter_of_another_arm_or_block_size_is_refused(copy):
+    edit_yaml(copy.plan, lambda plan: plan["arms"][0].update(trained_block_size=8))
+    with pytest.raises(UserError, match=r"metadata\.block_size: found 4; expected 8"):
+        copy.extract()
+    shutil.copy(copy.folder / "replication" / "adapter.safetensors", copy.folder / "primary")
+    with pytest.raises(UserError, match=r"metadata\.arm: found replication; expected primary"):
+        copy.extract()
+
+
+def test_a_profile_other_than_planned_is_refused(copy):
+    found = profile_digest(load_profile(copy.profile))
+    edit_yaml(copy.plan, lambda plan: plan["models"]["tiny"].update(profile_sha256="0" * 64))
+    with pytest.raises(UserError, match=f"profile_sha256: found {found}; .* amendment"):
         copy.extract()
 
 

@@ -13,6 +13,7 @@ import yaml
 from mlx.utils import tree_flatten
 
 from diffdraft import files
+from diffdraft.config import load_profile
 from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import save_adapter
 from diffdraft.measure.workloads import load_workload
@@ -20,6 +21,7 @@ from diffdraft.rows import read_rows
 from diffdraft.targets.architecture import model_config
 from diffdraft.targets.corpus import train_tokenizer
 from diffdraft.targets.random import TINY
+from diffdraft.training.adapter import adapter_spec
 from tests.decoding import parts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,15 +57,25 @@ def models(tmp_path_factory):
     files.write_text(folder / "tokenizer.json", tokenizer.to_str())
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}
     files.write_json(folder / "tokenizer_config.json", config)
-    adapter = parts.randomise(parts.Adapter.attach(target.model, parts.SPEC))
-    metadata = dict.fromkeys(("study", "arm", "step", "seed", "block_size", "config_hash"), "1")
-    metadata["target_fingerprint"] = target.fingerprint
+    settings = load_profile(PROFILE).adapters["primary"]
+    adapter = parts.randomise(parts.Adapter.attach(target.model, adapter_spec(settings)))
+    metadata = {
+        "study": "rprm",
+        "arm": "primary",
+        "step": settings.optimiser.steps,
+        "seed": settings.optimiser.seed,
+        "block_size": settings.block_size,
+        "config_hash": "c0",
+        "target_fingerprint": target.fingerprint,
+    }
     save_adapter(folder / "adapter.safetensors", adapter, metadata)
     return folder
 
 
 def write_plan(folder, **changes):
     plan = yaml.safe_load((ROOT / "prereg" / "paired_timing.yaml").read_text())
+    plan["models"]["tiny"].pop("profile_sha256", None)
+    plan["models"]["tiny"] |= changes.pop("model", {})
     plan["samples"]["tiny"] |= {"tokens": 4, "abba_blocks": 1} | changes.pop("sample", {})
     path = folder / "paired_timing.yaml"
     path.write_text(yaml.safe_dump(plan | changes))
@@ -119,7 +131,16 @@ def test_meta_says_what_was_measured(whole, models):
     assert meta["samples"]["tokens"] == 4
     assert meta["seeds"]["draft_noise"] == 20260905
     assert meta["plan_sha256"] == meta["provenance"]["plan"]["sha256"]
+    assert meta["adapter"]["arm"] == "primary"
+    assert set(meta["rows"]) == {"timing.csv", "cycles.csv"}
+    assert meta["provenance"]["start"]["plan_sha256"] == meta["plan_sha256"]
     assert str(models) not in str(meta)
+
+
+def test_seeds_and_samples_are_of_the_identity(whole):
+    identity = files.read_json(whole[3] / "run.json")["identity"]
+    assert identity["seeds"] == whole[2]["seeds"]
+    assert identity["samples"] == whole[2]["samples"]
 
 
 def test_an_interrupted_run_ends_as_an_uninterrupted_one(whole, models, tmp_path, monkeypatch):
@@ -150,6 +171,8 @@ def test_an_interrupted_run_ends_as_an_uninterrupted_one(whole, models, tmp_path
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
+        ({"sample": {"workload_sha256": "0" * 64}}, "workload_sha256: found "),
+        ({"model": {"profile_sha256": "0" * 64}}, "profile_sha256: found "),
         ({"sample": {"prompts": 36}}, "27 prompts in 9 categories; expected 36 prompts in 9"),
         ({"sample": {"block_size": 8}}, "arms: found uno_k4; expected arms out of ar, uno_k8"),
         ({"seeds": {"bootstrap": 1}}, "seeds.draft_noise: found nothing"),

@@ -27,7 +27,7 @@ def collect(folder, identity, fail_at=None):
         pieces = shards.collect(NAMES, make, lambda *what: reported.append(what))
     except KeyboardInterrupt:
         pieces = None
-    return pieces, made, reported, shards.started_utc
+    return pieces, made, reported, shards.start["started_utc"]
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
@@ -51,9 +51,10 @@ def test_pieces_of_another_measurement_are_dropped(tmp_path):
 def test_the_start_is_the_first_runs(tmp_path):
     Shards(tmp_path, {"plan": 1})
     run = files.read_json(tmp_path / "run.json")
-    files.write_json(tmp_path / "run.json", {**run, "started_utc": "2001-01-01T00:00:00+00:00"})
-    assert Shards(tmp_path, {"plan": 1}).started_utc == "2001-01-01T00:00:00+00:00"
-    assert Shards(tmp_path, {"plan": 2}).started_utc > "2002"
+    run["start"] |= {"started_utc": "2001-01-01T00:00:00+00:00", "git_sha": "earlier"}
+    files.write_json(tmp_path / "run.json", run)
+    assert Shards(tmp_path, {"plan": 1}).start == run["start"]
+    assert Shards(tmp_path, {"plan": 2}).start["started_utc"] > "2002"
 
 
 SLOW_RUN = """

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,10 +25,24 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def begin(plan: str | Path | None = None, repository: Path = REPOSITORY) -> dict[str, Any]:
+    """Code, plan and time as a measurement begins: what `collect` is given when it ends."""
+    sha, dirty = git_state(repository)
+    plan_sha256 = files.sha256_file(plan) if plan is not None else None
+    return {
+        "git_sha": sha,
+        "git_dirty": dirty,
+        "plan_sha256": plan_sha256,
+        "started_utc": utc_now(),
+    }
+
+
 def collect(
-    started_utc: str, plan: str | Path | None = None, repository: Path = REPOSITORY
+    start: Mapping[str, Any], plan: str | Path | None = None, repository: Path = REPOSITORY
 ) -> dict[str, Any]:
-    """Provenance of a measurement that began at `started_utc` and ends now.
+    """Provenance of a measurement that began with `start`, which `begin` gave, and ends now.
+
+    Code and plan are those of the end; `start` keeps those of the beginning beside them.
 
     `git_sha` and `git_dirty` are null where there is no repository (a zip download), and then the
     measurement cannot become evidence.
@@ -45,9 +59,10 @@ def collect(
         "packages": package_versions(),
         "blas": fast_blas.use(),
         "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "as many as cores"),
-        "started_utc": started_utc,
+        "started_utc": start["started_utc"],
         "ended_utc": utc_now(),
         "plan": _plan(plan, repository),
+        "start": {name: value for name, value in start.items() if name != "started_utc"},
         "argv": [portable(argument, repository) for argument in sys.argv],
     }
 

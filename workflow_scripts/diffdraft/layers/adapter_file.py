@@ -40,7 +40,18 @@ def read_adapter(path: Path, sha256: str | None = None) -> tuple[Tensors, dict[s
             raise UserError(
                 path, f"metadata.{name}", "nothing", "a value", "Not an adapter of ours"
             )
+    read_spec(path, metadata)
     return tensors, metadata
+
+
+def read_spec(path: Path, metadata: dict[str, str]) -> AdapterSpec:
+    """The shape that an adapter file states. Raises `UserError` if it states none."""
+    try:
+        spec = json.loads(metadata["spec"])
+        return AdapterSpec(**{**spec, "placement": tuple(spec["placement"])})
+    except (ValueError, TypeError, KeyError):
+        expected = "rank, alpha, init_std, placement and seed as JSON"
+        raise UserError(path, "metadata.spec", metadata["spec"], expected) from None
 
 
 def load_adapter(model: Any, fingerprint: str, path: Path, sha256: str | None = None) -> Adapter:
@@ -54,8 +65,7 @@ def load_adapter(model: Any, fingerprint: str, path: Path, sha256: str | None = 
         raise UserError(
             path, "metadata.target_fingerprint", found, fingerprint, "It belongs to another target"
         )
-    spec = json.loads(metadata["spec"])
-    adapter = Adapter.attach(model, AdapterSpec(**{**spec, "placement": tuple(spec["placement"])}))
+    adapter = Adapter.attach(model, read_spec(path, metadata))
     expected = {name: tensor.shape for name, tensor in adapter.tensors.items()}
     if missing := sorted(set(expected) ^ set(tensors)):
         raise UserError(path, missing[0], "missing or unknown", "the tensors of its placement")

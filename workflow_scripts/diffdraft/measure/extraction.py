@@ -13,6 +13,7 @@ from diffdraft.code_digest import code_digest
 from diffdraft.config import load_profile
 from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import load_adapter, read_adapter
+from diffdraft.measure.planned import check_adapter, check_profile
 from diffdraft.measure.positions import Row, batch_rows
 from diffdraft.measure.shards import Shards
 from diffdraft.measure.windows import WindowPlan, planned_windows
@@ -20,6 +21,7 @@ from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.targets.load import load_target
 
 SCRIPT = Path(__file__).parents[2] / "extract_positions.py"
+STAGE0_SUBJECT = ("target_fingerprint", "plan_sha256", "student_ids_sha256")
 BATCHES_PER_PIECE = 16  # a kill loses at most so many batches
 
 
@@ -37,15 +39,18 @@ def extract(
 ) -> None:
     """Measure every planned window with the adapter `tag`; pieces in `work` are not made again.
 
-    Raises `UserError` when stage 0 was passed for another target or adapter, and for a plan,
-    corpus or adapter that does not fit.
+    Raises `UserError` when stage 0 was passed for anything else, when profile or adapter are not
+    those of the plan, and for a corpus that does not fit.
     """
     profile, plan = load_profile(profile_file), load_amended_plan(plan_file)
+    profile_sha256 = check_profile(plan, profile, profile_file)
     target = load_target(target_folder)
     adapter = load_adapter(target.model, target.fingerprint, adapter_file)
+    described = check_adapter(adapter_file, read_adapter(adapter_file)[1], profile, plan, tag)
     windows = planned_windows(plan, profile.name, corpus, target.noise_high)
     identity = {
         "profile": profile.name,
+        "profile_sha256": profile_sha256,
         "tag": tag,
         "plan_sha256": plan.sha256,
         "target_fingerprint": target.fingerprint,
@@ -55,7 +60,7 @@ def extract(
         "packages": provenance.package_versions(),
     }
     check_stage0(stage0_file, identity)
-    shards = Shards(work, identity)
+    shards = Shards(work, identity, plan_file)
     first_batches = range(0, windows.sample.batches, BATCHES_PER_PIECE)
 
     def piece(place: int) -> list[Row]:
@@ -80,28 +85,28 @@ def extract(
     target.check_unchanged()
     frame = table([row for piece in pieces for row in piece])
     rows.write_rows(out, frame, "positions")
-    training = read_adapter(adapter_file)[1]
     meta = {
         "study": plan.study,
         **identity,
         **describe(windows, frame, target.vocab_size),
-        "adapter": {name: training[name] for name in ("arm", "step", "seed", "block_size")},
+        "adapter": described,
+        "rows": {out.name: files.sha256_file(out)},
         "samples": windows.sample.model_dump(),
         "seeds": plan.seeds,
-        "provenance": provenance.collect(shards.started_utc, plan_file),
+        "provenance": provenance.collect(shards.start, plan_file),
     }
     files.write_json(meta_file, meta)
 
 
 def check_stage0(path: Path, identity: Mapping[str, object]) -> None:
-    """Refuse to extract what stage 0 has not passed: same target, same adapter."""
-    passed = files.read_json(path)
-    expected = {"target_fingerprint": identity["target_fingerprint"]}
+    """Refuse to extract what stage 0 has not passed: same target, adapter, plan and windows."""
+    record = files.read_json(path)
+    passed = record.get("subject", {}) if isinstance(record, dict) else {}
+    expected = {name: identity[name] for name in STAGE0_SUBJECT}
     expected[f"{identity['tag']}_sha256"] = identity["adapter_sha256"]
     for name, value in expected.items():
-        if passed["subject"].get(name) != value:
-            found = passed["subject"].get(name)
-            raise UserError(path, f"subject.{name}", found, value, "Run stage 0 again")
+        if passed.get(name) != value:
+            raise UserError(path, f"subject.{name}", passed.get(name), value, "Run stage 0 again")
 
 
 def table(records: list[Row]) -> pd.DataFrame:

@@ -16,9 +16,10 @@ from diffdraft.decoding.policy import FixedBlock
 from diffdraft.decoding.trace import Trace
 from diffdraft.drafters.uno import UnoDrafter
 from diffdraft.errors import UserError
-from diffdraft.layers.adapter_file import load_adapter
+from diffdraft.layers.adapter_file import load_adapter, read_adapter
 from diffdraft.layers.lora import Adapter
 from diffdraft.layers.walk import text_model
+from diffdraft.measure.planned import check_adapter, check_pin, check_profile
 from diffdraft.measure.shards import Shards
 from diffdraft.measure.timing import Arm, Protocol, time_prompt
 from diffdraft.measure.workloads import EncodedPrompt, Workload, encode_workload, load_workload
@@ -46,30 +47,37 @@ def measure(
     workload and code are still the same.
 
     Raises:
-        UserError: a plan without this profile or with an unknown arm, a workload of another size
-            than planned, or a target, adapter or prompt that does not fit.
+        UserError: a plan without this profile or with an unknown arm, a profile, workload or
+            adapter other than planned, or a target or prompt that does not fit.
     """
     profile, plan = load_profile(profile_file), load_amended_plan(plan_file)
     sample = planned_sample(plan, profile.name, plan_file)
+    profile_sha256 = check_profile(plan, profile, profile_file)
     workload_file = profile_file.parent.parent / "workloads" / f"{profile.name}.yaml"
     workload = load_workload(workload_file)
+    workload_sha256 = files.sha256_file(workload_file)
+    check_pin(workload_file, "workload_sha256", workload_sha256, sample.workload_sha256)
     check_size(workload, sample, workload_file)
     target = load_target(target_folder)
     adapter = load_adapter(target.model, target.fingerprint, adapter_file)
+    described = check_adapter(adapter_file, read_adapter(adapter_file)[1], profile, plan)
     context = text_model(target.model).args.max_position_embeddings
     prompts = encode_workload(workload, target.tokenizer, sample.tokens, context)
     arms = build_arms(plan, sample, target, adapter, plan_file)
     identity = {
         "profile": profile.name,
+        "profile_sha256": profile_sha256,
         "plan_sha256": plan.sha256,
         "workload": workload.name,
-        "workload_sha256": files.sha256_file(workload_file),
+        "workload_sha256": workload_sha256,
         "target_fingerprint": target.fingerprint,
         "adapter_sha256": files.sha256_file(adapter_file),
+        "samples": sample.model_dump(),
+        "seeds": plan.seeds,
         "code": code_digest(SCRIPT),
         "packages": provenance.package_versions(),
     }
-    shards = Shards(work, identity)
+    shards = Shards(work, identity, plan_file)
     timing, cycles = run(
         prompts, arms, Protocol(sample.abba_blocks, sample.max_load_before), shards
     )
@@ -77,10 +85,9 @@ def measure(
     rows.write_rows(cycles_file, frame(cycles, "cycles"), "cycles")
     rows.write_rows(timing_file, frame(timing, "timing"), "timing")
     meta = {"study": plan.study, "arms": [arm.name for arm in arms], **identity}
-    meta |= {"samples": sample.model_dump(), "seeds": plan.seeds}
-    files.write_json(
-        meta_file, {**meta, "provenance": provenance.collect(shards.started_utc, plan_file)}
-    )
+    meta["adapter"] = described
+    meta["rows"] = {file.name: files.sha256_file(file) for file in (timing_file, cycles_file)}
+    files.write_json(meta_file, {**meta, "provenance": provenance.collect(shards.start, plan_file)})
 
 
 def run(

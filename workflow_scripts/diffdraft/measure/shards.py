@@ -13,19 +13,20 @@ class Shards:
     """A folder of pieces that belong to one run, known by its identity.
 
     The identity is whatever the pieces depend on. A folder with another one is emptied: its
-    pieces are of another measurement.
+    pieces are of another measurement. `start` says when, by which code and for which plan the
+    first piece was begun.
     """
 
-    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, identity: dict[str, Any], plan: Path | None = None) -> None:
         self.folder = folder
         run = folder / RUN_FILE
         found = files.read_json(run) if run.is_file() else {}
-        if found.get("identity") != identity:
+        if found.get("identity") != identity or "start" not in found:
             for piece in folder.glob("*.json"):
                 piece.unlink()
-            found = {"identity": identity, "started_utc": provenance.utc_now()}
+            found = {"identity": identity, "start": provenance.begin(plan)}
             files.write_json(run, found)
-        self.started_utc: str = found["started_utc"]
+        self.start: dict[str, Any] = found["start"]
 
     def collect(
         self, names: Sequence[str], make: Callable[[int], Any], report: Callable[[int, bool], None]

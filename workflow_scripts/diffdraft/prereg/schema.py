@@ -21,7 +21,7 @@ from pydantic import (
 from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.prereg.criteria import Criterion, Name, Otherwise, Rule, Strict, Text, VerdictRule
-from diffdraft.prereg.ledger import frozen_entry
+from diffdraft.prereg.ledger import Digest, frozen_entry
 from diffdraft.prereg.reading import fit, parse_yaml, refuse
 
 Scope = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.]+$")]
@@ -36,8 +36,11 @@ class Hypothesis(Strict):
 
 
 class Arm(Strict):
+    """One side of the comparison; `trained_block_size` where it is an adapter of its own."""
+
     id: Text
     description: Text
+    trained_block_size: PositiveInt | None = None
 
 
 class Decision(Strict):
@@ -68,7 +71,7 @@ class PromptSample(Strict):
     """A sample of prompts, each decoded by both arms in `abba_blocks` blocks of A B B A.
 
     A row is busy when the load just before it, as a share of all cores, is above
-    `max_load_before`.
+    `max_load_before`. `workload_sha256`, of the file's bytes, pins the prompts.
     """
 
     prompts: PositiveInt
@@ -77,6 +80,7 @@ class PromptSample(Strict):
     block_size: PositiveInt
     abba_blocks: PositiveInt
     max_load_before: FiniteFloat = Field(gt=0)
+    workload_sha256: Digest | None = None
 
     @model_validator(mode="after")
     def _categories_are_equal(self) -> "PromptSample":
@@ -99,12 +103,14 @@ Sample = Annotated[
 class PlannedModel(Strict):
     """Which target a profile uses; a measurement must have the revision and fingerprint given.
 
-    A target that the pipeline trains has neither beforehand: its manifest records them.
+    A target that the pipeline trains has neither beforehand: its manifest records them, and
+    `profile_sha256` (`diffdraft.profile_digest`) pins how it and its adapters are trained.
     """
 
     target: Text
     revision: Text | None = None
     fingerprint: Text | None = None
+    profile_sha256: Digest | None = None
 
 
 class Outcome(Strict):

@@ -1,0 +1,12 @@
+"""The digest by which a plan pins a profile."""
+
+import json
+
+from diffdraft.config import Profile
+from diffdraft.files import sha256_bytes
+
+
+def profile_digest(profile: Profile) -> str:
+    """SHA-256 of what a profile says; comments and layout of its file do not count."""
+    value = profile.model_dump(mode="json")
+    return sha256_bytes(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
