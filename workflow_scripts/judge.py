@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 from diffdraft import cli, files
+from diffdraft.prereg.ledger import frozen_entry
 from diffdraft.prereg.schema import load_plan
 from diffdraft.prereg.verdict import judge, merge_metrics
 
@@ -21,7 +22,7 @@ def parser() -> cli.Parser:
 
 def main(args: argparse.Namespace) -> None:
     metrics = merge_metrics(args.metrics)
-    verdict = judge(load_plan(args.plan), metrics, file=args.metrics[0])
+    verdict = judge(load_plan(args.plan), metrics, args.metrics[0], frozen_entry(args.plan))
     files.write_json(args.out, verdict.to_json())
     print(f"{verdict.study}: {verdict.carried.verdict} ({verdict.carried.scope})")
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import yaml
 
 from diffdraft import files, git, provenance
-from diffdraft.prereg import audit, registry
+from diffdraft.prereg import audit, ledger, registry
 from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.freezing import freeze
 from diffdraft.prereg.promote import promote
 from diffdraft.prereg.schema import load_plan
-from diffdraft.prereg.verdict import judge
+from diffdraft.prereg.verdict import Verdict, judge
 from diffdraft.rows import read_rows, write_rows
 from tests.synthetic import timing_tables
 
@@ -26,6 +26,8 @@ from .examples import plan_dict
 PROMPTS, TOKENS, ROWS = 2, 8, 8
 SIZES = {"prompts": PROMPTS, "categories": 2, "tokens": TOKENS, "abba_blocks": 1}
 STUDY, PROFILE = "paired_timing", "tiny"
+GIT_KEYS = ("git_sha", "git_dirty")
+TABLES = ("timing.csv", "cycles.csv")
 RESULTS = f"results/{PROFILE}/{STUDY}"
 
 
@@ -103,7 +105,9 @@ class Repository:
         """The metadata file; `changes` go over its keys, and over provenance's where named so."""
         plan = load_amended_plan(self.plan)
         adapter = self.build / "adapters" / "primary" / "adapter.safetensors"
-        record = provenance.collect(provenance.utc_now(), self.plan, self.path)
+        record = provenance.collect(provenance.begin(self.plan, self.path), self.plan, self.path)
+        if "start" not in changes:
+            record["start"] |= {key: changes[key] for key in GIT_KEYS if key in changes}
         record |= {key: changes.pop(key) for key in list(changes) if key in record}
         meta = {
             "study": STUDY,
@@ -111,6 +115,10 @@ class Repository:
             "plan_sha256": plan.sha256,
             "target_fingerprint": "f" * 64,
             "adapter_sha256": files.sha256_file(adapter),
+            "adapter": {"arm": "primary", "block_size": "8", "step": "1", "seed": "1"},
+            "profile_sha256": "a" * 64,
+            "workload_sha256": "b" * 64,
+            "rows": {name: files.sha256_file(self.measured / name) for name in TABLES},
             "seeds": plan.seeds,
             "samples": plan.samples[PROFILE].model_dump(),
             "provenance": record,
@@ -119,9 +127,10 @@ class Repository:
 
     def judge(self) -> None:
         metrics = toy_metrics(self.plan, self.measured, self.measured)
-        files.write_json(
-            self.measured / "verdict.json", judge(load_plan(self.plan), metrics).to_json()
-        )
+        files.write_json(self.measured / "verdict.json", self.verdict(metrics).to_json())
+
+    def verdict(self, metrics: dict) -> Verdict:
+        return judge(load_plan(self.plan), metrics, frozen=ledger.frozen_entry(self.plan))
 
     def promote(self) -> Path:
         return promote(self.path, PROFILE, STUDY)

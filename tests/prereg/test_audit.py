@@ -7,7 +7,7 @@ import pytest
 
 from diffdraft import files, git
 from diffdraft.errors import UserError
-from diffdraft.prereg import audit, evidence, ledger
+from diffdraft.prereg import audit, evidence, history, ledger
 from diffdraft.prereg.amendments import Change
 from diffdraft.prereg.freezing import amend
 from diffdraft.prereg.reading import fit
@@ -18,8 +18,10 @@ HISTORY_CHECKS = {
     "ledger only added to",
     "unchanged since frozen",
     "frozen before results",
+    "results only added",
     "code descends from plan",
 }
+GIT_CHECKS = HISTORY_CHECKS | {"as committed"}
 
 
 def smaller_sample(repository) -> None:
@@ -31,7 +33,7 @@ def test_an_honest_history_passes(repository):
     findings = audit.audit(repository.path)
     assert {finding.outcome for finding in findings} == {audit.PASS}
     assert audit.overall(findings) == audit.PASS
-    assert {finding.check for finding in findings} >= HISTORY_CHECKS | {
+    assert {finding.check for finding in findings} >= GIT_CHECKS | {
         "plan schema",
         "ledger chain",
         "bytes against the ledger",
@@ -73,15 +75,15 @@ def test_a_download_without_history_cannot_tell(repository):
     shutil.rmtree(repository.path / ".git")
     findings = audit.audit(repository.path)
     untold = {f.check: f for f in findings if f.outcome != audit.PASS}
-    assert untold.keys() == HISTORY_CHECKS
-    assert all("git clone" in finding.detail for finding in untold.values())
+    assert untold.keys() == GIT_CHECKS
+    assert all("git clone" in untold[check].detail for check in HISTORY_CHECKS)
     assert {finding.outcome for finding in untold.values()} == {audit.CANNOT_TELL}
 
 
 def test_no_git_cannot_tell(repository, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     details = repository.failures()
-    assert details.keys() == HISTORY_CHECKS
+    assert details.keys() == GIT_CHECKS
     assert all("git is not installed" in detail for detail in details.values())
 
 
@@ -134,7 +136,7 @@ def test_results_that_came_before_went_and_came_back_fail(repository, tmp_path):
 def test_measured_by_code_that_is_not_in_the_history_fails(repository, tmp_path):
     other = rewrite(repository, tmp_path, [["plan"], ["results"]])
     details = other.failures()
-    assert details.keys() == {"code descends from plan"}
+    assert details.keys() == {"code descends from plan", "results only added"}
     assert "a commit of this repository" in details["code descends from plan"]
 
 
@@ -149,14 +151,16 @@ def test_results_on_a_branch_that_does_not_have_the_freezing_fail(repository):
     repository.git("rm", "--quiet", f"{RESULTS}/early.txt")
     repository.commit("tidy")
     details = repository.failures()
-    assert details.keys() == {"frozen before results"}
+    assert details.keys() == {"frozen before results", "results only added"}
 
 
 def test_evidence_that_is_not_committed_cannot_be_told(measured):
     measured.promote()
     findings = {f.check: f for f in audit.audit(measured.path)}
-    assert findings["frozen before results"].outcome == audit.CANNOT_TELL
-    assert "in no commit" in findings["frozen before results"].detail
+    assert findings["results only added"].outcome == audit.CANNOT_TELL
+    assert "in no commit" in findings["results only added"].detail
+    assert findings["as committed"].outcome == audit.FAIL
+    assert RESULTS in findings["as committed"].detail
 
 
 def test_a_plan_changed_by_one_byte_fails(repository):
@@ -226,7 +230,8 @@ def test_an_edited_row_fails(repository):
     path.write_text("".join(lines))
     repository.commit("improve")
     details = repository.failures()
-    assert details.keys() == {"manifest", "verdict from rows"}
+    left = {"results only added", "measured as planned"}
+    assert details.keys() == {"manifest", "verdict from rows"} | left
     assert "all SLOWER and not all FASTER" in details["verdict from rows"]
     # With the manifest made to agree, the rows still do not give the verdict.
     record = files.sha256_file(path)
@@ -235,7 +240,11 @@ def test_an_edited_row_fails(repository):
         "MANIFEST.json", lambda m: m["files"]["timing.csv"].update(sha256=record, bytes=size)
     )
     repository.commit("improve the manifest")
-    assert repository.failures().keys() == {"verdict from rows"}
+    assert repository.failures().keys() == {"verdict from rows"} | left
+    # With the metadata made to agree as well, git still has what was measured.
+    repository.edit_json("timing_meta.json", lambda m: m["rows"].update({"timing.csv": record}))
+    repository.commit("improve the metadata")
+    assert repository.failures().keys() == {"verdict from rows", "results only added", "manifest"}
 
 
 def test_an_edited_verdict_fails(repository):
@@ -254,6 +263,9 @@ def edit_manifest(key, value):
         (lambda m: m["files"]["timing.csv"].update(rows=1), "files.timing.csv"),
         (lambda m: m["files"]["timing.csv"].update(schema_name="cycles"), "files.timing.csv"),
         (lambda m: m["plan"].update(sha256="0" * 64), "plan.sha256"),
+        (lambda m: m["plan"].update(file="prereg/other.yaml"), "plan.file"),
+        (lambda m: m["model"].update(target="another"), "model.target"),
+        (lambda m: m["model"].update(revision="abc"), "model.revision"),
         (edit_manifest("profile", "large"), "profile"),
         (edit_manifest("amendments", ["0" * 64]), "amendments"),
         (edit_manifest("started_utc", "2020-01-01T00:00:00+00:00"), "started_utc"),
@@ -285,7 +297,25 @@ def test_a_file_too_many_or_too_few_fails(repository):
         (lambda m: m["seeds"].update(bootstrap=7), "measured as planned", "seeds"),
         (lambda m: m["samples"].update(tokens=4), "measured as planned", "samples"),
         (lambda m: m.update(profile="large"), "measured as planned", "profile"),
+        (lambda m: m["rows"].pop("cycles.csv"), "measured as planned", "rows"),
+        (lambda m: m["rows"].update({"cycles.csv": "0" * 64}), "measured as planned", "sha256"),
         (lambda m: m["provenance"].update(git_dirty=True), "measured cleanly, later", "git_dirty"),
+        (
+            lambda m: m["provenance"]["start"].update(git_dirty=True),
+            "measured cleanly, later",
+            "start.git_dirty",
+        ),
+        (
+            lambda m: m["provenance"]["start"].update(git_sha="0" * 40),
+            "measured cleanly, later",
+            "start.git_sha",
+        ),
+        (
+            lambda m: m["provenance"]["start"].update(plan_sha256="0" * 64),
+            "measured cleanly, later",
+            "start.plan_sha256",
+        ),
+        (lambda m: m["provenance"].update(git_sha=None), "code descends from plan", "no commit"),
         (
             lambda m: m["provenance"].update(started_utc="2020-01-01T00:00:00+00:00"),
             "measured cleanly, later",
@@ -338,6 +368,20 @@ def test_an_amended_sample_is_the_one_expected(measured):
     assert findings["amendment label"].detail == "before any results"
 
 
+def test_pins_can_be_amended(measured):
+    changes = [
+        fit(Change, {"field": field, "becomes": "d" * 64}, "--change")
+        for field in ("models.tiny.profile_sha256", "samples.tiny.workload_sha256")
+    ]
+    amend(measured.plan, "a misprint in a prompt", "no result of any kind", changes)
+    measured.commit("amend")
+    measured.write_meta()
+    with pytest.raises(UserError, match="profile_sha256: found aaaa"):
+        measured.promote()
+    measured.write_meta(profile_sha256="d" * 64, workload_sha256="d" * 64)
+    measured.promote()
+
+
 def test_an_edited_or_unregistered_amendment_fails(repository):
     smaller_sample(repository)
     repository.commit("amend")
@@ -360,3 +404,116 @@ def test_the_audit_changes_nothing(repository):
     before = repository.git("status", "--porcelain"), git.head(repository.path)
     audit.audit(repository.path)
     assert (repository.git("status", "--porcelain"), git.head(repository.path)) == before
+
+
+def test_results_changed_and_changed_back_fail(repository):
+    path = repository.results / "cycles.csv"
+    text = path.read_text()
+    path.write_text(text + "\n")
+    repository.commit("edit")
+    path.write_text(text)
+    repository.commit("edit back")
+    details = repository.failures()
+    assert details.keys() == {"results only added"}
+    assert "changes it" in details["results only added"]
+
+
+def test_results_replaced_fail(repository, tmp_path):
+    shutil.copytree(repository.results, tmp_path / "kept")
+    shutil.rmtree(repository.results)
+    repository.commit("remove")
+    shutil.copytree(tmp_path / "kept", repository.results)
+    repository.commit("again")
+    details = repository.failures()
+    assert details.keys() == {"results only added"}
+    assert "removes it" in details["results only added"]
+
+
+@pytest.mark.parametrize("name", [f"{RESULTS}/cycles.csv", f"prereg/{STUDY}.yaml"])
+def test_a_file_that_is_not_as_committed_is_named(repository, name):
+    (repository.path / name).write_bytes((repository.path / name).read_bytes() + b"\n")
+    assert name in repository.failures()["as committed"]
+    repository.git("add", name)
+    assert name in repository.failures()["as committed"]
+
+
+@pytest.mark.parametrize("profile", ["tiny", "other"])
+def test_results_removed_before_the_freezing_fail(tmp_path, profile):
+    repository = Repository(tmp_path / "repo")
+    repository.start()
+    early = repository.path / "results" / profile / STUDY
+    early.mkdir(parents=True)
+    (early / "timing.csv").write_text("a look\n")
+    repository.commit("results of a draft")
+    assert "one before the results in" in draft_failure(repository, early)
+    repository.freeze()
+    assert "a descendant of the freezing" in repository.failures()["frozen before results"]
+
+
+def draft_failure(repository, early) -> str:
+    shutil.rmtree(early)
+    repository.commit("tidy")
+    return repository.failures()["frozen"]
+
+
+def test_results_measured_by_later_code_fail(repository):
+    (repository.path / "later.py").write_text("")
+    later = repository.commit("later code")
+
+    def edit(meta):
+        meta["provenance"].update(git_sha=later)
+        meta["provenance"]["start"].update(git_sha=later)
+
+    repository.edit_json("timing_meta.json", edit)
+    assert "an ancestor of" in history_failure(repository)
+
+
+def history_failure(repository) -> str:
+    return repository.failures()["results only added"]
+
+
+def test_results_added_by_a_merge_itself_are_seen(tmp_path):
+    """Neither parent has them; the merge is also the commit that brings in the frozen plan."""
+    repository = Repository(tmp_path / "repo")
+    repository.start()
+    repository.git("checkout", "--quiet", "-b", "side")
+    repository.freeze()
+    repository.git("checkout", "--quiet", "main")
+    (repository.path / "code.py").write_text("")
+    repository.commit("code")
+    repository.git("merge", "--quiet", "--no-commit", "--no-ff", "side")
+    repository.results.mkdir(parents=True)
+    (repository.results / "timing.csv").write_text("rows\n")
+    merge = repository.commit("merge, and more")
+    assert history.result_commits(repository.path, STUDY) == [merge]
+    shutil.rmtree(repository.results)
+    repository.git("commit", "--quiet", "--all", "--amend", "--no-edit")
+    assert history.result_commits(repository.path, STUDY) == []
+
+
+def test_an_unexpected_error_in_a_check_is_a_failure(repository, monkeypatch):
+    def broken(*arguments: object) -> str:
+        raise KeyError("a key\nand a line")
+
+    monkeypatch.setattr(audit, "check_manifest", broken)
+    details = repository.failures()
+    assert details.keys() == {"manifest"}
+    assert "KeyError" in details["manifest"]
+    assert "\n" not in details["manifest"]
+
+
+def test_an_object_that_git_lacks_cannot_be_told(repository):
+    """A damaged store is not a history without the file."""
+    blob = repository.git("rev-parse", f"HEAD:prereg/{STUDY}.yaml")
+    (repository.path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    assert git.blob(repository.path, "HEAD", "prereg/none.yaml") is None
+    with pytest.raises(git.GitUnavailable):
+        git.blob(repository.path, "HEAD", f"prereg/{STUDY}.yaml")
+    outcomes = repository.audit()
+    assert outcomes["unchanged since frozen", f"prereg/{STUDY}.yaml"] == audit.CANNOT_TELL
+
+
+def test_what_a_kill_left_is_not_read_as_a_study(repository):
+    shutil.copytree(repository.results, repository.results.with_name(".paired_timing.1.tmp"))
+    repository.commit("left over")
+    assert set(repository.audit().values()) == {audit.PASS}

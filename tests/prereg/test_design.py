@@ -5,7 +5,7 @@ import pytest
 from diffdraft.errors import UserError
 from diffdraft.prereg import registry
 from diffdraft.prereg.design import check_measurements, check_samples
-from diffdraft.prereg.manifest import Measurement
+from diffdraft.prereg.manifest import Measurement, measurement_record
 from diffdraft.prereg.reading import fit
 from diffdraft.rows import write_rows
 from tests.synthetic import position_table
@@ -63,6 +63,7 @@ def measurement(plan, **changes) -> Measurement:
         "started_utc": "2026-01-01T00:00:00+00:00",
         "ended_utc": "2026-01-01T00:01:00+00:00",
         "plan": {"file": "prereg/rprm.yaml", "sha256": plan.sha256 or "0" * 64},
+        "start": {"git_sha": "a" * 40, "git_dirty": False, "plan_sha256": "0" * 64},
     }
     value = {
         "study": "rprm",
@@ -71,6 +72,9 @@ def measurement(plan, **changes) -> Measurement:
         "target_fingerprint": "f" * 64,
         "target_revision": "abc",
         "adapter_sha256": "0" * 64,
+        "adapter": {"arm": "primary", "block_size": "8", "step": "1", "seed": "1"},
+        "profile_sha256": "a" * 64,
+        "rows": {},
         "student_ids_sha256": "1" * 64,
         "seeds": plan.seeds,
         "samples": plan.samples["tiny"].model_dump(),
@@ -87,7 +91,7 @@ def check(plan, folder, *measurements) -> None:
 @pytest.fixture
 def pinned():
     """A plan that pins its model, with a digest as if read from a file."""
-    plan = small_plan(revision="abc", fingerprint="f" * 64)
+    plan = small_plan(revision="abc", fingerprint="f" * 64, profile_sha256="a" * 64)
     plan._sha256 = "0" * 64
     return plan
 
@@ -104,6 +108,7 @@ def test_the_planned_model_passes(pinned, folder):
         {"target_fingerprint": "e" * 64},
         {"plan_sha256": "3" * 64},
         {"study": "paired_timing"},
+        {"profile_sha256": "b" * 64},
         {"seeds": {"split": 1}},
     ],
 )
@@ -111,6 +116,27 @@ def test_metadata_that_is_not_as_planned_is_named(pinned, folder, changes):
     (field,) = changes
     with pytest.raises(UserError, match=rf"meta_1\.json: {field}"):
         check(pinned, folder, measurement(pinned), measurement(pinned, **changes))
+
+
+@pytest.mark.parametrize("field", ["git_sha", "git_dirty"])
+def test_metadata_without_a_commit_have_no_place_in_a_manifest(field):
+    plan = small_plan()
+    unknown = measurement(plan).provenance.model_copy(update={field: None})
+    item = measurement(plan).model_copy(update={"provenance": unknown})
+    with pytest.raises(UserError, match=rf"meta\.json: provenance\.{field}: found null"):
+        measurement_record(item, "meta.json")
+
+
+def test_a_workload_other_than_planned_is_named(folder):
+    value = plan_dict("paired_timing")
+    value["samples"]["tiny"]["workload_sha256"] = "c" * 64
+    plan = parse_dict(value)
+    plan._sha256 = "0" * 64
+    item = measurement(plan, study="paired_timing", workload_sha256="c" * 64)
+    check(plan, folder, item)
+    other = item.model_copy(update={"workload_sha256": "d" * 64})
+    with pytest.raises(UserError, match="workload_sha256: found dddd"):
+        check(plan, folder, other)
 
 
 def test_both_adapters_see_one_target_and_the_same_windows(folder):

@@ -7,6 +7,7 @@ import pytest
 from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.prereg import ledger, promote
+from diffdraft.rows import read_rows
 
 from .repositories import ROWS, Repository
 
@@ -173,5 +174,60 @@ def test_an_interrupted_copy_leaves_nothing(measured, monkeypatch):
     monkeypatch.setattr(promote.files, "write_json", interrupted)
     with pytest.raises(KeyboardInterrupt):
         measured.promote()
-    assert not list((measured.path / "results").rglob("*.csv"))
+    assert not (measured.path / "results").exists()
     monkeypatch.undo()
+
+
+def test_an_unfrozen_verdict_is_refused(measured):
+    path = measured.measured / "verdict.json"
+    files.write_json(path, json.loads(path.read_text()) | {"plan_frozen": None})
+    refused(measured, "plan_frozen: found null")
+
+
+def test_another_commit_at_the_end_than_at_the_start_is_refused(measured):
+    start = {
+        "git_sha": "0" * 40,
+        "git_dirty": False,
+        "plan_sha256": files.sha256_file(measured.plan),
+    }
+    measured.write_meta(start=start)
+    refused(measured, "start.git_sha")
+
+
+def test_row_files_that_changed_since_measured_are_refused(measured):
+    path = measured.measured / "cycles.csv"
+    path.write_text(path.read_text().replace("\n", "\r\n"))  # the same rows
+    refused(measured, "cycles.csv: sha256")
+
+
+def edit_rows(measured, name, change):
+    path = measured.measured / name
+    rows = read_rows(path, name.split(".")[0])
+    change(rows)
+    path.write_text(rows.to_csv(index=False))
+    measured.write_meta()
+
+
+def swapped_order(rows):
+    rows.loc[[0, 1], "order"] = [1, 0]
+
+
+def long_stage(rows):
+    rows.loc[0, "prefill_seconds"] = 2 * rows.loc[0, "wall_seconds"]
+
+
+def lost_token(rows):
+    rows.loc[rows.index[rows["arm"] == "uno_k4"][0], "committed"] += 1
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "match"),
+    [
+        ("timing.csv", swapped_order, "order of arms: found .'p00 0'"),
+        ("timing.csv", long_stage, "stages take longer than the run: found 1"),
+        ("cycles.csv", lost_token, "another number of tokens: found .'p00 0 uno_k4'"),
+    ],
+)
+def test_rows_that_cannot_have_been_measured_so_are_refused(measured, name, change, match):
+    edit_rows(measured, name, change)
+    refused(measured, match)

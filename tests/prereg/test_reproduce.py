@@ -16,7 +16,7 @@ from diffdraft.prereg import ledger, registry
 from diffdraft.prereg.gate import open_gate
 from diffdraft.prereg.reproduce import compare, differences, rederive
 from diffdraft.prereg.schema import load_plan
-from diffdraft.prereg.verdict import judge
+from diffdraft.prereg.verdict import Verdict, judge
 from diffdraft.rows import write_rows
 from tests.synthetic import position_table, timing_tables
 
@@ -42,6 +42,21 @@ def test_equal_verdicts(rprm, metrics):
     assert found["same_plan"]
     assert differences(found) == []
     json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("outcome", False), ("statistic", "ci_low"), ("bound", 0.0500001), ("operator", ">")],
+)
+def test_what_is_no_measured_number_is_compared_exactly(rprm, metrics, field, value):
+    ours = judge(rprm, metrics)
+    theirs = ours.to_json()
+    criterion = theirs["scopes"]["primary.FULL"]["criteria"][2]
+    assert criterion["parts"][0][field] != value
+    criterion["parts"][0][field] = value
+    found = compare(ours, Verdict.model_validate(theirs))
+    assert not found["same_outcomes"]
+    assert criterion["id"] in differences(found)[0]
 
 
 def test_numbers_that_differ_in_the_last_places_are_the_same(rprm, metrics):

@@ -243,7 +243,7 @@ def test_the_json_form(rprm, tmp_path):
     assert load_verdict(path) == verdict
     value = json.loads(path.read_text())
     assert set(value) == {
-        *("study", "plan_sha256", "carried", "scopes", "stop", "does_not_show"),
+        *("study", "plan_sha256", "plan_frozen", "carried", "scopes", "stop", "does_not_show"),
     }
     assert value["plan_sha256"] == rprm.sha256
     assert value["carried"] == {"scope": "primary.FULL", "verdict": "STRONG PASS"}

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 
 class GitUnavailable(Exception):
@@ -16,8 +17,8 @@ def git(repo: str | Path, *arguments: str) -> str:
     return git_bytes(repo, *arguments).decode("utf-8", errors="replace")
 
 
-def git_bytes(repo: str | Path, *arguments: str) -> bytes:
-    """Like `git`, for content that has to stay byte for byte."""
+def git_bytes(repo: str | Path, *arguments: str, stdin: bytes | None = None) -> bytes:
+    """Like `git`, for content that has to stay byte for byte, or that is read from `stdin`."""
     if shutil.which("git") is None:
         raise GitUnavailable("git is not installed")
     # A repository further up must not be taken for this one; nor an index lock be waited for.
@@ -30,7 +31,11 @@ def git_bytes(repo: str | Path, *arguments: str) -> bytes:
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         environment.pop(name, None)
     done = subprocess.run(
-        ["git", "-C", str(repo), *arguments], capture_output=True, env=environment, check=False
+        ["git", "-C", str(repo), *arguments],
+        input=stdin,
+        capture_output=True,
+        env=environment,
+        check=False,
     )
     if done.returncode:
         message = done.stderr.decode("utf-8", errors="replace").strip().split("\n")[0]
@@ -76,8 +81,43 @@ def parents(repo: str | Path, commit: str) -> list[str]:
 
 
 def blob(repo: str | Path, commit: str, path: str) -> bytes | None:
-    """The bytes of a file in a commit; None if it is not there."""
-    try:
-        return git_bytes(repo, "cat-file", "blob", f"{commit}:{path}")
-    except GitUnavailable:
-        return None
+    """The bytes of a file in a commit; None if it is not there.
+
+    Raises `GitUnavailable` for a commit or an object that git does not have.
+    """
+    entry = git(repo, "ls-tree", "--full-tree", commit, "--", path).split()
+    return git_bytes(repo, "cat-file", "blob", entry[2]) if entry[1:2] == ["blob"] else None
+
+
+class Change(NamedTuple):
+    """A file that differs between a commit and one of its parents: A(dded), M, D or T."""
+
+    commit: str
+    status: str
+    path: str
+
+
+def changes(repo: str | Path, folder: str) -> list[Change]:
+    """Every change of a file below `folder` in every commit up to HEAD, the oldest first.
+
+    A merge is compared with each of its parents, so what a merge itself adds or drops is seen.
+    """
+    commits = git_bytes(repo, "rev-list", "--topo-order", "--reverse", "HEAD")
+    options = ["--stdin", "-m", "-r", "--root", "--no-renames", "--raw", "--no-abbrev"]
+    quoting = ["-c", "core.quotePath=false", "-c", "log.showSignature=false"]
+    text = git_bytes(repo, *quoting, "diff-tree", *options, "--", folder, stdin=commits)
+    found, commit = [], ""
+    for line in text.decode("utf-8", errors="replace").splitlines():
+        if line.startswith(":"):
+            fields, _, path = line.partition("\t")
+            found.append(Change(commit, fields.split()[-1][0], path))
+        elif line:
+            commit = line.split()[0]
+    return found
+
+
+def differing(repo: str | Path, paths: Iterable[str]) -> list[str]:
+    """Files below `paths` that differ from HEAD: changed, staged, gone or not tracked."""
+    status = ["status", "--porcelain", "--untracked-files=all", "-z", "--no-renames", "--"]
+    entries = git(repo, *status, *paths).split("\0")
+    return [entry[3:] for entry in entries if entry]

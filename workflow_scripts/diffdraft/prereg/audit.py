@@ -29,7 +29,6 @@ from diffdraft.prereg.verdict import load_verdict
 
 PASS, FAIL, CANNOT_TELL = "PASS", "FAIL", "CANNOT TELL"
 EXIT_CODES = {PASS: 0, FAIL: 1, CANNOT_TELL: 2}
-PUBLISHED = "published"  # results/published holds figures of others, not evidence
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,9 @@ def _find(check: str, subject: str, examine: Callable[[], str]) -> Finding:
         return Finding(check, subject, CANNOT_TELL, str(untold))
     except git.GitUnavailable as error:
         return Finding(check, subject, CANNOT_TELL, f"git: {error}")
+    except Exception as error:  # what a check cannot read is no evidence
+        found = " ".join(f"{type(error).__name__}: {error}".split())
+        return Finding(check, subject, FAIL, f"the check broke off with {found}")
 
 
 def _with_history(repo: Path, examine: Callable[[], str]) -> Callable[[], str]:
@@ -97,6 +99,7 @@ def _audit_ledger(repo: Path) -> Iterator[Finding]:
     yield _find("bytes against the ledger", subject, bytes_agree)
     append_only = _with_history(repo, lambda: history.check_append_only(repo))
     yield _find("ledger only added to", subject, append_only)
+    yield _find("as committed", "results, prereg", lambda: history.check_as_committed(repo))
 
 
 def _chain_length(repo: Path) -> str:
@@ -114,13 +117,17 @@ def _audit_plan(repo: Path, path: Path) -> Iterator[Finding]:
     yield _find("plan schema", subject, schema)
     try:
         entry = ledger.find(ledger.read(path.parent), path.name)
-    except UserError:
+    except Exception:
         return  # the ledger's own finding says it
     if entry is None:
         yield _find("frozen", subject, lambda: _draft(repo, path.stem))
         return
     unchanged = _with_history(repo, lambda: history.check_unchanged_since(repo, entry))
     yield _find("unchanged since frozen", subject, unchanged)
+    before = _with_history(
+        repo, lambda: history.check_frozen_before_results(repo, entry, path.stem)
+    )
+    yield _find("frozen before results", subject, before)
     if amendment_files(path.parent, path.stem):
         yield from _audit_amendments(repo, path.parent, path.stem)
 
@@ -128,6 +135,9 @@ def _audit_plan(repo: Path, path: Path) -> Iterator[Finding]:
 def _draft(repo: Path, study: str) -> str:
     if results := [folder for folder in _evidence_folders(repo) if folder.name == study]:
         raise UserError(f"prereg/{study}.yaml", "ledger", "no line", f"one before {results[0]}")
+    if (repo / ".git").exists() and (commits := history.result_commits(repo, study)):
+        first = f"one before the results in {commits[0][:12]}"
+        raise UserError(f"prereg/{study}.yaml", "ledger", "no line", first)
     return "a draft, not frozen; no results rest on it"
 
 
@@ -138,17 +148,12 @@ def _audit_amendments(repo: Path, prereg: Path, study: str) -> Iterator[Finding]
     )
     try:
         chain = evidence.registered(prereg, study).amendments
-    except UserError:
-        return
-    results = [
-        folder.relative_to(repo).as_posix()
-        for folder in _evidence_folders(repo)
-        if folder.name == study
-    ]
+    except Exception:
+        return  # the finding above says it
     for entry, amendment in chain:
 
         def labelled(entry: Entry = entry, label: bool = amendment.results_existed) -> str:
-            return history.check_label(repo, entry, label, results)
+            return history.check_label(repo, entry, label, study)
 
         yield _find("amendment label", f"prereg/{entry.file}", _with_history(repo, labelled))
 
@@ -156,7 +161,13 @@ def _audit_amendments(repo: Path, prereg: Path, study: str) -> Iterator[Finding]
 def _evidence_folders(repo: Path) -> list[Path]:
     """results/PROFILE/STUDY, without the figures published by others."""
     folders = sorted((repo / "results").glob("*/*"))
-    return [path for path in folders if path.is_dir() and path.parent.name != PUBLISHED]
+    return [
+        path
+        for path in folders
+        if path.is_dir()
+        and path.parent.name != history.PUBLISHED
+        and not any(part.startswith(".") for part in (path.name, path.parent.name))
+    ]
 
 
 def _audit_evidence(repo: Path, folder: Path) -> Iterator[Finding]:
@@ -172,10 +183,8 @@ def _audit_evidence(repo: Path, folder: Path) -> Iterator[Finding]:
     if not registered:
         return
     plan = registered[0]
-    before = _with_history(
-        repo, lambda: history.check_frozen_before_results(repo, plan.entry, subject)
-    )
-    yield _find("frozen before results", subject, before)
+    kept = _with_history(repo, lambda: _kept(repo, plan, folder, subject))
+    yield _find("results only added", subject, kept)
     yield _find("manifest", subject, lambda: check_manifest(plan, profile, folder))
     yield _find(
         "measured as planned", subject, lambda: evidence.check_design(plan, profile, folder)
@@ -194,6 +203,7 @@ def check_manifest(plan: Registered, profile: str, folder: Path) -> str:
     for name, record in file_records(folder, plan.study).items():
         _equal(path, f"files.{name}", manifest.files[name], record)
     _equal(path, "study and profile", (manifest.study, manifest.profile), (folder.name, profile))
+    _equal(path, "plan.file", manifest.plan.file, f"prereg/{plan.entry.file}")
     _equal(path, "plan.sha256", manifest.plan.sha256, plan.entry.sha256)
     measurements = load_measurements(folder, plan.study)
     started, ended = span(measurements.values())
@@ -201,9 +211,12 @@ def check_manifest(plan: Registered, profile: str, folder: Path) -> str:
     _equal(path, "amendments", manifest.amendments, in_force)
     _equal(path, "started_utc", manifest.started_utc, started.isoformat())
     _equal(path, "ended_utc", manifest.ended_utc, ended.isoformat())
-    records = {name: measurement_record(item) for name, item in measurements.items()}
+    records = {name: measurement_record(item, folder / name) for name, item in measurements.items()}
     _equal(path, "measurements", manifest.measurements, records)
+    planned = plan.expected(started).models[profile].target
+    _equal(path, "model.target", manifest.model.target, planned)
     for item in measurements.values():
+        _equal(path, "model.revision", manifest.model.revision, item.target_revision)
         _equal(path, "model.fingerprint", manifest.model.fingerprint, item.target_fingerprint)
         known = item.adapter_sha256 in manifest.model.files.values()
         _equal(path, "adapter among model.files", known, True)
@@ -223,6 +236,14 @@ def _clean_and_later(plan: Registered, folder: Path) -> str:
         for name, measurement in load_measurements(folder, plan.study).items()
     ]
     return details[0]
+
+
+def _kept(repo: Path, plan: Registered, folder: Path, subject: str) -> str:
+    measured_by = {
+        name: measurement.provenance.git_sha
+        for name, measurement in load_measurements(folder, plan.study).items()
+    }
+    return history.check_results_kept(repo, subject, measured_by)
 
 
 def _code(repo: Path, plan: Registered, folder: Path) -> str:

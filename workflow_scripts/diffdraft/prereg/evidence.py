@@ -5,14 +5,14 @@ from datetime import datetime
 from pathlib import Path
 
 from diffdraft.errors import UserError
-from diffdraft.prereg import design, ledger, registry
+from diffdraft.prereg import binding, design, ledger, registry
 from diffdraft.prereg.amendments import Amendment, amendment_name, check_chain, effective
 from diffdraft.prereg.ledger import Entry
 from diffdraft.prereg.manifest import VERDICT, Measurement, load_measurements, span
 from diffdraft.prereg.registry import Study
 from diffdraft.prereg.reproduce import compare, differences, rederive
 from diffdraft.prereg.schema import Plan, load_plan
-from diffdraft.prereg.verdict import Verdict, load_verdict
+from diffdraft.prereg.verdict import Frozen, Verdict, load_verdict
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,33 @@ def check_design(plan: Registered, profile: str, folder: Path) -> str:
     expected = plan.expected(started)
     design.check_samples(expected, profile, folder, plan.study)
     design.check_measurements(expected, profile, measurements, folder)
+    binding.check_rows(plan.study, measurements, folder)
+    if plan.study.arms:
+        binding.check_arms(expected, plan.study, measurements, folder)
+        binding.check_shared_columns(plan.study, folder)
     return "sizes, seeds and models as planned"
 
 
 def check_clean_and_later(plan: Registered, measurement: Measurement, file: Path) -> str:
-    """Measured from a clean tree, and not begun before the plan was frozen."""
-    provenance = measurement.provenance
-    if provenance.git_dirty is not False:
-        found = "null" if provenance.git_dirty is None else "true"
-        raise UserError(file, "git_dirty", found, "false: rows measured from a committed tree")
+    """Measured from one clean tree, first row to last, not begun before the plan was frozen."""
+    provenance, start = measurement.provenance, measurement.provenance.start
+    for field, dirty in (("git_dirty", provenance.git_dirty), ("start.git_dirty", start.git_dirty)):
+        if dirty is not False:
+            found = "null" if dirty is None else "true"
+            raise UserError(file, field, found, "false: rows measured from a committed tree")
+    for field, begun, ended in (
+        ("start.git_sha", start.git_sha, provenance.git_sha),
+        ("start.plan_sha256", start.plan_sha256, provenance.plan.sha256),
+    ):
+        if begun is None or begun != ended:
+            raise UserError(file, field, begun, f"{ended}, as at the end", "Measure again")
     if provenance.started_utc < plan.entry.when:
         raise UserError(
             file, "started_utc", provenance.started_utc.isoformat(), f"after {plan.entry.date}"
         )
     if provenance.ended_utc < provenance.started_utc:
         raise UserError(file, "ended_utc", provenance.ended_utc.isoformat(), "after the start")
-    return "clean tree, begun after the freezing"
+    return "clean tree at start and end, begun after the freezing"
 
 
 def check_verdict(plan: Registered, folder: Path) -> Verdict:
@@ -79,6 +90,13 @@ def check_verdict(plan: Registered, folder: Path) -> Verdict:
     if stated.plan_sha256 != plan.plan.sha256:
         raise UserError(
             folder / VERDICT, "plan_sha256", stated.plan_sha256[:12], plan.plan.sha256[:12]
+        )
+    entry = plan.entry
+    frozen = Frozen(sha256=entry.sha256, date=entry.date)
+    if stated.plan_frozen != frozen:
+        found = stated.plan_frozen.date if stated.plan_frozen else "null"
+        raise UserError(
+            folder / VERDICT, "plan_frozen", found, f"{frozen.date}, the ledger's", "Judge again"
         )
     again = rederive(plan.path, folder, plan.study)
     if different := differences(compare(again, stated)):

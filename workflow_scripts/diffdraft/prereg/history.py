@@ -1,5 +1,6 @@
 """What git history says of a plan: when it was frozen, and whether results came after."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from diffdraft import files, git
@@ -7,7 +8,9 @@ from diffdraft.errors import UserError
 from diffdraft.prereg import ledger
 from diffdraft.prereg.ledger import Entry
 
-LEDGER_PATH = f"prereg/{ledger.LEDGER}"
+PREREG, RESULTS = "prereg", "results"
+PUBLISHED = "published"  # results/published holds figures of others, not evidence
+LEDGER_PATH = f"{PREREG}/{ledger.LEDGER}"
 
 
 class Untold(Exception):
@@ -48,16 +51,26 @@ def _holds(repo: Path, commit: str, entry: Entry, path: str) -> bool:
     return ledger.canonical(entry.model_dump()).encode() in lines.split(b"\n")
 
 
-def check_frozen_before_results(repo: Path, entry: Entry, results: str) -> str:
+def result_commits(repo: Path, study: str) -> list[str]:
+    """Commits up to HEAD that hold results of a study, of any profile, even if removed since."""
+    found = [change.commit for change in git.changes(repo, RESULTS) if _is_of(change.path, study)]
+    return list(dict.fromkeys(found))
+
+
+def _is_of(path: str, study: str) -> bool:
+    parts = path.split("/")
+    return len(parts) > 2 and parts[1] != PUBLISHED and parts[2] == study
+
+
+def check_frozen_before_results(repo: Path, entry: Entry, study: str) -> str:
     """Check that every commit with a study's results comes after the commit that froze its plan.
 
-    `results` is a folder below `repo`, like `results/tiny/rprm`. Returns a sentence. Raises
-    `UserError` if a commit with results does not descend from the freezing, `Untold` if the
-    results are in no commit.
+    Returns a sentence. Raises `UserError` if a commit with results of any profile does not
+    descend from the freezing, be it that they were removed since.
     """
-    commits = git.commits_touching(repo, [results])
+    commits, results = result_commits(repo, study), f"{RESULTS}/*/{study}"
     if not commits:
-        raise Untold(f"{results} is in no commit", f"git add {results} and commit it")
+        return "no results in the history"
     frozen = _frozen_or_fail(repo, entry, results)
     for commit in commits:
         if commit == frozen:
@@ -69,6 +82,44 @@ def check_frozen_before_results(repo: Path, entry: Entry, results: str) -> str:
                 results, "commit", commit[:12], f"a descendant of the freezing in {frozen[:12]}"
             )
     return f"frozen in {frozen[:12]}, first results in {commits[0][:12]}"
+
+
+def check_results_kept(repo: Path, results: str, measured_by: Mapping[str, str | None]) -> str:
+    """Check that a folder of evidence was added once, after it was measured, and then left alone.
+
+    `measured_by` gives the commit of the code for each metadata file. Raises `UserError` if a
+    commit changes or removes a file of the folder, or adds it without descending from the code
+    that measured it; `Untold` if the folder is in no commit.
+    """
+    changes = git.changes(repo, results)
+    added = list(dict.fromkeys(change.commit for change in changes if change.status == "A"))
+    if not added:
+        raise Untold(f"{results} is in no commit", f"git add {results} and commit it")
+    for change in changes:
+        if change.status != "A":
+            words = "removes it" if change.status == "D" else "changes it"
+            raise UserError(
+                change.path, f"commit {change.commit[:12]}", words, "evidence added and left alone"
+            )
+    for name, commit in measured_by.items():
+        _check_measured_before(repo, f"{results}/{name}", commit, added)
+    return f"added in {added[0][:12]} and the same since"
+
+
+def _check_measured_before(repo: Path, file: str, commit: str | None, added: list[str]) -> None:
+    if commit is None or not git.known_commit(repo, commit):
+        raise UserError(file, "git_sha", commit, "a commit of this repository")
+    for later in added:
+        if commit == later or not git.is_ancestor(repo, commit, later):
+            expected = f"an ancestor of {later[:12]}, which added the results"
+            raise UserError(file, "git_sha", commit[:12], expected)
+
+
+def check_as_committed(repo: Path) -> str:
+    """Check that what lies in results/ and prereg/ is what HEAD holds."""
+    for path in git.differing(repo, [RESULTS, PREREG]):
+        raise UserError(path, "working tree", "a difference from HEAD", "the file as committed")
+    return "results and plans on disk are those of HEAD"
 
 
 def _frozen_or_fail(repo: Path, entry: Entry, results: str) -> str:
@@ -114,18 +165,14 @@ def check_append_only(repo: Path) -> str:
     return f"only ever added to, in {len(commits)} commits"
 
 
-def check_label(repo: Path, entry: Entry, results_existed: bool, results: list[str]) -> str:
+def check_label(repo: Path, entry: Entry, results_existed: bool, study: str) -> str:
     """Check an amendment's label: it may only say "before results" if no results came earlier."""
     amended = freeze_commit(repo, entry)
-    earlier = (
-        [
-            commit
-            for commit in git.commits_touching(repo, results)
-            if not git.is_ancestor(repo, amended, commit) or commit == amended
-        ]
-        if results
-        else []
-    )
+    earlier = [
+        commit
+        for commit in result_commits(repo, study)
+        if not git.is_ancestor(repo, amended, commit) or commit == amended
+    ]
     if earlier and not results_existed:
         raise UserError(
             f"prereg/{entry.file}",

@@ -29,6 +29,14 @@ class PlanOf(Strict):
     sha256: Digest
 
 
+class Start(Strict):
+    """Code and plan when the first row was measured."""
+
+    git_sha: Commit | None
+    git_dirty: bool | None
+    plan_sha256: Digest | None
+
+
 class Provenance(BaseModel):
     """What `diffdraft.provenance.collect` gives, as far as evidence depends on it."""
 
@@ -39,6 +47,16 @@ class Provenance(BaseModel):
     started_utc: Time
     ended_utc: Time
     plan: PlanOf
+    start: Start
+
+
+class AdapterOf(Strict):
+    """What an adapter file says of itself, in its words."""
+
+    arm: str
+    block_size: str
+    step: str
+    seed: str
 
 
 class Measurement(BaseModel):
@@ -52,6 +70,11 @@ class Measurement(BaseModel):
     target_fingerprint: str
     target_revision: str | None = None
     adapter_sha256: Digest
+    adapter: AdapterOf
+    tag: str | None = None
+    profile_sha256: Digest
+    workload_sha256: Digest | None = None
+    rows: dict[str, Digest]
     student_ids_sha256: Digest | None = None
     seeds: dict[str, int]
     samples: dict[str, Any]
@@ -137,9 +160,12 @@ def file_records(folder: Path, study: Study) -> dict[str, FileRecord]:
     }
 
 
-def measurement_record(measurement: Measurement) -> MeasurementRecord:
-    """What the manifest takes over from a metadata file."""
+def measurement_record(measurement: Measurement, file: object) -> MeasurementRecord:
+    """What the manifest takes over from a metadata file, which must name its code."""
     source = measurement.provenance.model_dump(mode="json")
+    for name in ("git_sha", "git_dirty"):
+        if source[name] is None:
+            raise UserError(file, f"provenance.{name}", "null", "rows measured in a repository")
     return MeasurementRecord(
         code=Code(commit=source["git_sha"], dirty=source["git_dirty"]),
         environment={key: source.get(key) for key in ENVIRONMENT},

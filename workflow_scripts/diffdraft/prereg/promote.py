@@ -36,7 +36,11 @@ def promote(repo: Path, profile: str, study: str) -> Path:
     _check_repository(repo)
     if destination.exists():
         raise UserError(
-            destination, "folder", "evidence", "none yet", "Remove it in a commit first"
+            destination,
+            "folder",
+            "evidence",
+            "none yet",
+            "It stays; measure again in a study of its own",
         )
     plan = evidence.registered(repo / "prereg", study)
     records = file_records(source, plan.study)
@@ -52,7 +56,9 @@ def promote(repo: Path, profile: str, study: str) -> Path:
         amendments=[entry.sha256 for entry, _ in plan.in_force(started)],
         files=records,
         model=_model(repo / "build" / profile, plan, profile, measurements),
-        measurements={name: measurement_record(m) for name, m in measurements.items()},
+        measurements={
+            name: measurement_record(m, source / name) for name, m in measurements.items()
+        },
         started_utc=started.isoformat(),
         ended_utc=ended.isoformat(),
         verdict=verdict_record(verdict),
@@ -89,6 +95,7 @@ def _model(
 ) -> ModelRecord:
     """Hashes of the target and the adapters that the metadata name."""
     first = next(iter(measurements.values()))
+    started, _ = span(measurements.values())
     record = files.read_json(build / "target" / "training.json")
     if record.get("fingerprint") != first.target_fingerprint:
         raise UserError(
@@ -104,7 +111,7 @@ def _model(
                 build / "adapters", name, "no adapter of that hash", measurement.adapter_sha256
             )
     return ModelRecord(
-        target=plan.plan.models[profile].target,
+        target=plan.expected(started).models[profile].target,
         revision=first.target_revision,
         fingerprint=first.target_fingerprint,
         files=hashes,
@@ -120,7 +127,8 @@ def _hashes(build: Path, paths: list[Path]) -> dict[str, str]:
 
 
 def _copy(source: Path, destination: Path, manifest: Manifest) -> None:
-    temporary = destination.with_name(f".{destination.name}.{os.getpid()}.tmp")
+    # Beside the source, which is no evidence: what a kill leaves there is not read as any.
+    temporary = source.with_name(f".{source.name}.{os.getpid()}.tmp")
     try:
         temporary.mkdir(parents=True)
         for name, record in manifest.files.items():
@@ -128,6 +136,7 @@ def _copy(source: Path, destination: Path, manifest: Manifest) -> None:
             if files.sha256_file(temporary / name) != record.sha256:
                 raise UserError(source / name, "sha256", "a change", "a file at rest")
         files.write_json(temporary / MANIFEST, manifest.model_dump(mode="json"))
+        destination.parent.mkdir(parents=True, exist_ok=True)
         temporary.rename(destination)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -4,7 +4,7 @@ The analyses are imported when they run: freezing a plan needs none of them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from diffdraft.studies.settings import Seeds, Settings
 class Study:
     """The row files of a study with their schemas, their metadata files, and its analysis.
 
-    `metas` gives for each row file the JSON file that says how it was measured.
+    `metas` gives for each row file the JSON file that says how it was measured. `arms` gives for
+    each of those the arm it measured, where arms are measured one by one.
     `metrics(plan, folder, out_dir)` analyses the rows in `folder`, writes what it makes to
     `out_dir`, and returns the metrics of all scopes, as `judge` takes them.
     """
@@ -30,6 +31,7 @@ class Study:
     settings: type[Settings]
     seeds: type[Seeds]
     metrics: Callable[[Path, Path, Path], dict[str, Any]]
+    arms: Mapping[str, str] = field(default_factory=dict)
 
     def files(self) -> list[str]:
         """Everything that is measured, sorted."""
@@ -65,6 +67,10 @@ STUDIES = {
         settings=RprmAnalysis,
         seeds=RprmSeeds,
         metrics=_rprm_metrics,
+        arms={
+            "positions_primary_meta.json": "primary",
+            "positions_replication_meta.json": "replication",
+        },
     ),
     "paired_timing": Study(
         rows={"timing.csv": "timing", "cycles.csv": "cycles"},

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from diffdraft.prereg.ledger import frozen_entry
 from diffdraft.prereg.registry import Study
 from diffdraft.prereg.schema import load_plan
 from diffdraft.prereg.verdict import CriterionOutcome, ScopeVerdict, Verdict, judge
@@ -12,19 +13,22 @@ from diffdraft.prereg.verdict import CriterionOutcome, ScopeVerdict, Verdict, ju
 # Another processor may round a fitted probability otherwise, which can move one rank of an AUROC.
 # Published figures of this kind have five decimals.
 SAME_NUMBER = 1e-5
+MEASURED = ("value", "ci_low", "ci_high")
 
 
 def rederive(plan: Path, folder: Path, study: Study) -> Verdict:
     """The verdict of the rows in `folder`; `folder` is only read."""
     with tempfile.TemporaryDirectory() as scratch:
-        return judge(load_plan(plan), study.metrics(plan, folder, Path(scratch)), folder)
+        metrics = study.metrics(plan, folder, Path(scratch))
+        return judge(load_plan(plan), metrics, folder, frozen_entry(plan))
 
 
 def compare(ours: Verdict, theirs: Verdict) -> dict[str, Any]:
     """Two verdicts side by side, scope by scope and criterion by criterion.
 
     `equal` says whether all verdict strings and the stop agree, `same_outcomes` whether every
-    criterion does too, and `same_numbers` whether their values are the same to five decimals.
+    criterion and each of its comparisons does too, and `same_numbers` whether their values are
+    the same to five decimals.
     """
     scopes = {
         name: _compare_scopes(ours.scopes.get(name), theirs.scopes.get(name))
@@ -42,7 +46,7 @@ def compare(ours: Verdict, theirs: Verdict) -> dict[str, Any]:
         "study": ours.study,
         "equal": equal,
         "same_plan": ours.plan_sha256 == theirs.plan_sha256,
-        "same_outcomes": equal and all(row["equal"] for row in rows),
+        "same_outcomes": equal and all(row["equal"] and row["same_parts"] for row in rows),
         "same_numbers": equal and all(row["same_numbers"] for row in rows),
         "carried": {"ours": ours.carried.model_dump(), "theirs": theirs.carried.model_dump()},
         "stop": {"ours": status[0], "theirs": status[1]},
@@ -70,14 +74,26 @@ def _compare_criteria(
 ) -> dict[str, Any]:
     outcomes = [criterion.outcome if criterion else None for criterion in (ours, theirs)]
     numbers = [_numbers(criterion) for criterion in (ours, theirs)]
+    measured = [_measured(criterion) for criterion in (ours, theirs)]
     return {
         "id": name,
         "ours": {"outcome": outcomes[0], "numbers": numbers[0]},
         "theirs": {"outcome": outcomes[1], "numbers": numbers[1]},
         "equal": outcomes[0] == outcomes[1],
-        "same_numbers": numbers[0].keys() == numbers[1].keys()
-        and all(_same_number(numbers[0][key], numbers[1][key]) for key in numbers[0]),
+        "same_parts": _exact(ours) == _exact(theirs),
+        "same_numbers": len(measured[0]) == len(measured[1]) and all(map(_same_number, *measured)),
     }
+
+
+def _exact(criterion: CriterionOutcome | None) -> list[dict[str, Any]]:
+    """The comparisons without what was measured: no rounding moves these."""
+    parts = criterion.parts if criterion else []
+    return [part.model_dump(exclude=set(MEASURED)) for part in parts]
+
+
+def _measured(criterion: CriterionOutcome | None) -> list[float | None]:
+    parts = criterion.parts if criterion else []
+    return [getattr(part, name) for part in parts for name in MEASURED]
 
 
 def _numbers(criterion: CriterionOutcome | None) -> dict[str, float | None]:
@@ -85,11 +101,7 @@ def _numbers(criterion: CriterionOutcome | None) -> dict[str, float | None]:
     return {
         f"{part.metric}.{name}": value
         for part in parts
-        for name, value in (
-            ("value", part.value),
-            ("ci_low", part.ci_low),
-            ("ci_high", part.ci_high),
-        )
+        for name, value in ((name, getattr(part, name)) for name in MEASURED)
     } | {f"{part.metric} {part.operator}": part.bound for part in parts}
 
 
@@ -113,6 +125,8 @@ def differences(comparison: dict[str, Any]) -> list[str]:
         for row in scope["criteria"]:
             if not row["equal"]:
                 lines.append(f"{name}, {row['id']}: the outcome differs")
+            elif not row["same_parts"]:
+                lines.append(f"{name}, {row['id']}: a comparison or its outcome differs")
             elif not row["same_numbers"]:
                 lines.append(f"{name}, {row['id']}: numbers differ in the fifth decimal or before")
     return lines

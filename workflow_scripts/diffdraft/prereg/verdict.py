@@ -23,6 +23,7 @@ from diffdraft.prereg.criteria import (
     Strict,
     When,
 )
+from diffdraft.prereg.ledger import Entry
 from diffdraft.prereg.reading import fit
 from diffdraft.prereg.schema import Plan
 
@@ -70,11 +71,22 @@ class StopStatus(Strict):
     reason: str
 
 
+class Frozen(Strict):
+    """The ledger line of the plan that was judged by."""
+
+    sha256: str
+    date: str
+
+
 class Verdict(Strict):
-    """What a study showed, as written to `verdict.json`."""
+    """What a study showed, as written to `verdict.json`.
+
+    `plan_frozen` is null for a draft: criteria that could still change decide nothing.
+    """
 
     study: str
     plan_sha256: str
+    plan_frozen: Frozen | None = None
     carried: Carried
     scopes: dict[str, ScopeVerdict]
     stop: StopStatus | None
@@ -163,10 +175,16 @@ def _stop(plan: Plan, carried: Carried) -> StopStatus | None:
     )
 
 
-def judge(plan: Plan, metrics: Mapping[str, Any], file: object = "metrics") -> Verdict:
+def judge(
+    plan: Plan,
+    metrics: Mapping[str, Any],
+    file: object = "metrics",
+    frozen: Entry | None = None,
+) -> Verdict:
     """Judge every declared scope by the plan's criteria.
 
-    `metrics` is `{"study": ..., "scopes": {scope: {metric: {"value", "ci_low", "ci_high"}}}}`.
+    `frozen` is the plan's ledger line, and `metrics` is
+    `{"study": ..., "scopes": {scope: {metric: {"value", "ci_low", "ci_high"}}}}`.
     Raises `UserError` for another study's metrics, a scope missing or not declared, and a
     criterion on a metric that is unknown, null or not finite.
     """
@@ -183,6 +201,7 @@ def judge(plan: Plan, metrics: Mapping[str, Any], file: object = "metrics") -> V
     return Verdict(
         study=plan.study,
         plan_sha256=plan.sha256,
+        plan_frozen=Frozen(sha256=frozen.sha256, date=frozen.date) if frozen else None,
         carried=carried,
         scopes=verdicts,
         stop=_stop(plan, carried),
