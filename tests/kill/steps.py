@@ -15,7 +15,7 @@ from diffdraft import files
 from tests.measure import small_study as small
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "workflow_scripts"
-N_WINDOWS, BATCHES = 140, 64
+N_WINDOWS, BATCHES = 110, 48
 STEPS, EVERY = 40, 3
 
 
@@ -43,8 +43,9 @@ class Study:
 
 
 def shorten(profile):
-    """Few short training steps, with a checkpoint after every few of them."""
+    """Two layers; few short training steps, with a checkpoint after every few of them."""
     values = yaml.safe_load(profile.read_text())
+    values["target"]["architecture"] |= {"num_hidden_layers": 2, "full_attention_interval": 2}
     for trained in (values["target"], *values["adapters"].values()):
         sizes = {"steps": STEPS, "checkpoint_every": EVERY, "batch_size": 2}
         trained["optimiser"] |= sizes | {"window": small.WINDOW, "warmup_steps": 2}
