@@ -1,6 +1,7 @@
 """Stands in for every script of a rule: writes the files that the rule declares, and no more.
 
-The stub named in STUB_SLOW takes a minute; one with `--work` leaves a checkpoint there first.
+The stub named in STUB_SLOW takes a minute; one with `--work` leaves a checkpoint there first; the
+one that times prints how many threads a BLAS of any kind would take.
 """
 
 import itertools
@@ -30,6 +31,8 @@ if "work" in options:
     print("resumed" if checkpoint.exists() else "started", flush=True)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     checkpoint.touch()
+if name == "time_paired":
+    print(*(os.environ[f"{blas}_NUM_THREADS"] for blas in ("OPENBLAS", "OMP", "MKL")))
 if os.environ.get("STUB_SLOW") == name:
     time.sleep(60)
 if name in IN_FOLDER:

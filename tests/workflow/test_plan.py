@@ -2,8 +2,10 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from tests.workflow.conftest import planned, snakemake
+from tests.workflow.outputs import OUTPUTS
 
 TARGETS = (
     "all",
@@ -46,6 +48,8 @@ def test_every_job_logs_and_none_writes_results(clone):
         outputs = re.findall(r"^    output: (.*)$", block, re.MULTILINE)
         files = outputs[0].split(", ") if outputs else []
         assert all(file.startswith("build/") for file in files), name
+        if name in OUTPUTS:
+            assert {Path(file).name for file in files} == OUTPUTS[name]
 
 
 def test_rules_use_shell_commands_only(clone):

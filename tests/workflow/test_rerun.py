@@ -29,6 +29,7 @@ def wait_for(condition, seconds=300):
 def test_file_times_rerun_nothing_and_changed_code_what_depends_on_it(project):
     first = snakemake(project)
     assert first.returncode == 0, first.stdout
+    assert (project / "build/tiny/logs/time_paired.txt").read_text() == "started\n1 1 1\n"
     for path in project.rglob("*"):
         if path.is_file() and not {"build", ".snakemake"} & set(path.parts):
             path.touch()
