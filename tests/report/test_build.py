@@ -9,6 +9,7 @@ import pytest
 
 from diffdraft import files
 from diffdraft.errors import UserError
+from diffdraft.prereg.verdict import Frozen
 from diffdraft.report import build, cells, criteria, render
 
 from .conftest import HOSTILE, ROOT
@@ -49,6 +50,19 @@ def test_a_verdict_that_opens_the_stage_is_not_called_a_stop(report):
     opened = report.studies[0].stop.model_copy(update={"status": "OPEN"})
     card = dataclasses.replace(report.studies[0], stop=opened)
     assert card.stop_line == "rprm_stage2: OPEN"
+
+
+def test_a_verdict_by_a_draft_says_so_at_once(report, evidence):
+    """The plans of the small study are drafts."""
+    frozen = evidence.rprm.verdict.model_copy(
+        update={"plan_frozen": Frozen(sha256="0" * 64, date="2026-01-01T00:00:00+00:00")}
+    )
+    card = build.card(dataclasses.replace(evidence.rprm, verdict=frozen))
+    for text in (render.html(report), render.markdown(report)):
+        assert text.count("PLAN NOT FROZEN") == 2
+    registered = dataclasses.replace(report, studies=[card])
+    for text in (render.html(registered), render.markdown(registered)):
+        assert "PLAN NOT FROZEN" not in text
 
 
 @pytest.mark.parametrize("study", ["rprm", "timing"])

@@ -75,6 +75,18 @@ def test_quintile_points_are_at_the_acceptance_of_the_table(primary):
     assert [f"n={n}" in label for n, label in zip(rows.n, labels, strict=True)] == [True] * 5
 
 
+def test_each_quintile_has_both_intervals(primary):
+    table = primary.tables["quintiles"]
+    figure = figures.quintiles("primary", "FULL", primary.analysis["FULL"], table)
+    rows = table[(table.stratum == "FULL") & (table.predictor == "gap")]
+    drawn = [bars.get_segments() for bars in figure.axes[1].collections]
+    for segments, prefix in zip(drawn, ("", "cluster_"), strict=True):
+        assert [ends[0][1] for ends in segments] == pytest.approx(list(rows[f"{prefix}ci_low"]))
+        assert [ends[1][1] for ends in segments] == pytest.approx(list(rows[f"{prefix}ci_high"]))
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert any("Wilson interval as published" in text for text in legend)
+
+
 def test_an_empty_quintile_is_drawn_as_empty(primary):
     table = primary.tables["quintiles"]
     rows = table[(table.stratum == "SCHEDULE") & (table.predictor == "gap")]

@@ -26,7 +26,7 @@ def report_of(text):
         document.picture(Picture("plot", text, PNG)),
         document.commands(["make run"]),
     ]
-    card = document.Card("rprm", text, text, text, text, None, [(text, text)])
+    card = document.Card("rprm", text, text, text, text, None, [(text, text)], True)
     return Report(text, text, text, [card], [Section("a", text, blocks)])
 
 

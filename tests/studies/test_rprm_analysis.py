@@ -84,6 +84,19 @@ def test_bootstrap_comparisons(case):
     assert actual == pytest.approx([mean, low, high], abs=1e-6)
 
 
+def clustered_share(test, inside):
+    """Percentiles of the share accepted among the rows `inside`, window by window, slowly."""
+    ids = test["example_id"].to_numpy(dtype=object)
+    windows = {name: np.flatnonzero(ids == name) for name in np.unique(ids)}
+    chosen, accepted = test.index.isin(inside), test["accepted"].to_numpy()
+    generator, shares = np.random.default_rng(20260908), []
+    for _ in range(RESAMPLES):
+        drawn = generator.integers(0, len(windows), len(windows))
+        rows = np.concatenate([windows[sorted(windows)[i]] for i in drawn])
+        shares.append(accepted[rows][chosen[rows]].mean())
+    return np.percentile(shares, [2.5, 97.5])
+
+
 def test_quintiles(case):
     result, fit, test = case
     edges = np.percentile(fit["normalized_entropy"], [20, 40, 60, 80])
@@ -96,6 +109,9 @@ def test_quintiles(case):
         assert row["acceptance"] == pytest.approx(inside["accepted"].mean())
         assert row["mean_value"] == pytest.approx(inside["normalized_entropy"].mean())
         assert row["ci_low"] < row["acceptance"] < row["ci_high"]
+        low, high = clustered_share(test, inside.index)
+        assert row["cluster_ci_low"] == pytest.approx(low)
+        assert row["cluster_ci_high"] == pytest.approx(high)
     steps = np.diff([row["acceptance"] for row in rows])
     assert result.metrics["quintile_inversions"]["value"] == (steps > 0).sum()
     assert result.metrics["quintile_max_inversion"]["value"] == pytest.approx(max(0, *steps))
@@ -153,7 +169,13 @@ def test_empty_bins_are_null_and_passed_over():
     full, _ = analyse(table, analysis, seeds)
     lowest = full.figures["quintiles_gap"][0]
     assert lowest["n"] == 0
-    assert lowest["acceptance"] is lowest["ci_low"] is lowest["mean_value"] is None
+    assert (
+        lowest["acceptance"]
+        is lowest["cluster_ci_low"]
+        is lowest["ci_low"]
+        is lowest["mean_value"]
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,13 @@ def test_analyse_rprm_refuses_in_one_line_and_writes_nothing(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_table_without_the_last_offset_is_refused(tmp_path, capsys):
+    table = position_table(512)
+    table[table["offset"] < 8].to_csv(tmp_path / "positions.csv", index=False)
+    assert call(analyse_rprm, *rprm_arguments(tmp_path)) == 3
+    assert "largest offset: found +7; expected +8" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

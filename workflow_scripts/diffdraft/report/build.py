@@ -87,6 +87,7 @@ def card(study: Rprm | Timing) -> document.Card:
         verdict=verdict.carried.verdict,
         stop=verdict.stop,
         failures=criteria.failures(verdict.scopes[verdict.carried.scope]),
+        frozen=verdict.plan_frozen is not None,
     )
 
 

@@ -72,6 +72,12 @@ class Card:
     verdict: str
     stop: StopStatus | None
     failures: list[tuple[str, str]]
+    frozen: bool
+
+    @property
+    def draft_line(self) -> str:
+        """Said of a verdict by a plan that could still be changed; empty for a frozen one."""
+        return "" if self.frozen else "PLAN NOT FROZEN"
 
     @property
     def stop_line(self) -> str:

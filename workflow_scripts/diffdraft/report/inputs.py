@@ -20,7 +20,8 @@ Json = Mapping[str, Any]
 
 # Columns that the figures and tables read; a file may have more.
 COLUMNS = {
-    "quintiles": "stratum predictor quintile n mean_value acceptance ci_low ci_high",
+    "quintiles": "stratum predictor quintile n mean_value acceptance ci_low ci_high"
+    " cluster_ci_low cluster_ci_high",
     "within_offset": "stratum offset n acceptance n_low acc_low n_high acc_high adequate",
     "calibration": "stratum model predicted observed",
     "roc": "stratum model fpr tpr",

@@ -53,7 +53,8 @@ def pictures(adapter: Adapter, stratum: str) -> Iterator[Picture]:
     yield Picture(
         f"plot1_quintiles_{tag}",
         f"Share of proposals accepted in each quintile of drafter entropy, gap and teacher "
-        f"entropy, with Wilson intervals; {where}",
+        f"entropy, with Wilson intervals as published (positions taken as independent) and "
+        f"intervals over windows; {where}",
         style.png_bytes(figures.quintiles(tag, stratum, analysis, tables["quintiles"])),
     )
     yield Picture(

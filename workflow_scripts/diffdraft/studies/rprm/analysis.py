@@ -63,8 +63,9 @@ def _analyse_stratum(
     scored: Json = {key: models.scores(stratum, p, analysis) for key, p in predictions.items()}
     progress_auroc = scored["1_progress_only"]["auroc"]
     scored[models.SHUFFLED] = models.shuffled_control(stratum, analysis, seeds.shuffle_first)
+    windows = ClusterBootstrap.draw(stratum.test.windows, analysis.resamples, seeds.bootstrap_auroc)
     quantiles = {
-        f"quintiles_{name}": tables.quantile_table(stratum, column, analysis)
+        f"quintiles_{name}": tables.quantile_table(stratum, column, analysis, windows)
         for name, column in tables.PREDICTORS.items()
     }
     figures = {
@@ -76,7 +77,7 @@ def _analyse_stratum(
         "within_offset": tables.within_offset_table(stratum, analysis),
         "spearman_test": _correlations(stratum.test),
         "diagnostic_alternatives": models.diagnostics(stratum, analysis, progress_auroc),
-        "comparisons": _comparisons(stratum, predictions, scored, analysis, seeds),
+        "comparisons": _comparisons(stratum, predictions, scored, analysis, seeds, windows),
     }
     figures["effects"] = _effects(figures, analysis)
     roc, pr = tables.curve_tables(stratum, predictions)
@@ -104,12 +105,12 @@ def _comparisons(
     scored: Json,
     analysis: RprmAnalysis,
     seeds: RprmSeeds,
+    by_auroc: ClusterBootstrap,
 ) -> Json:
     """Model 4 against 1 and 6 against 5. Both AUROC comparisons share one set of resamples."""
     test, keys = stratum.test, {key[0]: key for key in MODELS}
     p_N = {number: predictions[key].probability_N for number, key in keys.items()}
     auroc = {number: scored[key]["auroc"] for number, key in keys.items()}
-    by_auroc = ClusterBootstrap.draw(test.windows, analysis.resamples, seeds.bootstrap_auroc)
     by_loss = ClusterBootstrap.draw(test.windows, analysis.resamples, seeds.bootstrap_log_loss)
     out: Json = {}
     for better, worse in (("4", "1"), ("6", "5")):

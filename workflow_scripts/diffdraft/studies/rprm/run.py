@@ -6,6 +6,7 @@ import pandas as pd
 
 from diffdraft import files
 from diffdraft.errors import UserError
+from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.schema import Plan, load_plan
 from diffdraft.rows import read_rows
 from diffdraft.studies.rprm import tables
@@ -37,6 +38,7 @@ def run(plan_path: Path, tag: str, positions_path: Path, out_dir: Path) -> None:
     if tag not in tags:
         raise UserError("--tag", "adapter", tag, " or ".join(tags))
     frame = read_rows(positions_path, "positions")
+    check_offsets(frame, [plan, load_amended_plan(plan_path)], positions_path)
     results = analyse(frame, analysis, seeds, positions_path)
     for name, table in _tables(results).items():
         text = table.to_csv(index=False, lineterminator="\n")
@@ -45,6 +47,19 @@ def run(plan_path: Path, tag: str, positions_path: Path, out_dir: Path) -> None:
     files.write_json(out_dir / f"analysis_{tag}.json", figures)
     scopes = {f"{tag}.{result.name}": result.metrics for result in results}
     files.write_json(out_dir / f"metrics_{tag}.json", {"study": STUDY, "scopes": scopes})
+
+
+def check_offsets(frame: pd.DataFrame, plans: list[Plan], file: object) -> None:
+    """Refuse a table that does not reach the last offset of a planned block.
+
+    The rows themselves cannot show that an offset is missing from every window.
+    """
+    samples = [sample for plan in plans for sample in plan.samples.values()]
+    blocks = {sample.block_size for sample in samples}
+    found = int(frame["offset"].max())
+    if found not in blocks:
+        expected = " or ".join(f"+{block}" for block in sorted(blocks))
+        raise UserError(file, "largest offset", f"+{found}", f"{expected}, the planned block size")
 
 
 def _tables(results: list[StratumResult]) -> dict[str, pd.DataFrame]:

@@ -8,6 +8,7 @@ import pandas as pd
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from diffdraft.stats.auroc import auroc
+from diffdraft.stats.bootstrap import ClusterBootstrap, Interval, interval
 from diffdraft.stats.intervals import wilson
 from diffdraft.stats.quantiles import bin_of, quantile_edges
 from diffdraft.studies.rprm.models import GAP, TEACHER, UNCERTAINTY, Prediction
@@ -27,10 +28,14 @@ Array = npt.NDArray[np.float64]
 Records = list[dict[str, Any]]
 
 
-def quantile_table(stratum: Stratum, column: str, analysis: RprmAnalysis) -> Records:
+def quantile_table(
+    stratum: Stratum, column: str, analysis: RprmAnalysis, windows: ClusterBootstrap
+) -> Records:
     """Acceptance on TEST by bin of a column, edges from FIT with its offsets pooled.
 
-    An empty bin has n = 0 and null elsewhere.
+    `ci_low` and `ci_high` are Wilson's, as published: positions taken as independent of each
+    other. `cluster_ci_low` and `cluster_ci_high` are percentiles over resampled `windows`. An
+    empty bin has n = 0 and null elsewhere.
     """
     edges = quantile_edges(stratum.fit.column(column), analysis.quantile_bins)
     value_N, accepted_N = stratum.test.column(column), stratum.test.accepted_N
@@ -40,6 +45,7 @@ def quantile_table(stratum: Stratum, column: str, analysis: RprmAnalysis) -> Rec
         inside = bin_N == index
         n, k = int(inside.sum()), int(accepted_N[inside].sum())
         low, high = wilson(k, n, analysis.wilson_z)
+        cluster = share_interval(windows, accepted_N, inside, analysis)
         record = {
             "quintile": index,
             "n": n,
@@ -47,9 +53,24 @@ def quantile_table(stratum: Stratum, column: str, analysis: RprmAnalysis) -> Rec
             "acceptance": k / n if n else None,
             "ci_low": low if n else None,
             "ci_high": high if n else None,
+            "cluster_ci_low": or_none(cluster.low),
+            "cluster_ci_high": or_none(cluster.high),
         }
         records.append(record)
     return records
+
+
+def share_interval(
+    windows: ClusterBootstrap,
+    accepted_N: npt.NDArray[np.int64],
+    inside_N: npt.NDArray[np.bool_],
+    analysis: RprmAnalysis,
+) -> Interval:
+    """Interval of the share accepted among some rows; resamples without such rows are skipped."""
+    rows_R = windows.sums(inside_N.astype(np.float64))
+    accepted_R = windows.sums((accepted_N * inside_N).astype(np.float64))
+    share_R = np.divide(accepted_R, rows_R, out=np.full_like(rows_R, np.nan), where=rows_R > 0)
+    return interval(share_R, analysis.interval_percentiles)
 
 
 def differences(quantiles: Records) -> list[float]:
