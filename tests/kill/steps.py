@@ -60,6 +60,10 @@ def write_timing_plan(folder):
     files.write_text(folder / "workloads" / "tiny.yaml", yaml.safe_dump(workload))
     plan = yaml.safe_load(Path("prereg/paired_timing.yaml").read_text())
     plan["samples"]["tiny"] |= {"tokens": 4, "abba_blocks": 1}
+    plan["samples"]["tiny"].pop("workload_sha256", None)
+    plan["models"]["tiny"].pop("profile_sha256", None)
+    for arm in plan["arms"]:
+        arm.pop("trained_block_size", None)
     path = folder / "paired_timing.yaml"
     files.write_text(path, yaml.safe_dump(plan, sort_keys=False))
     return path

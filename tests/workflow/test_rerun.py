@@ -48,9 +48,11 @@ def test_file_times_rerun_nothing_and_changed_code_what_depends_on_it(project):
 
 
 def test_an_amendment_reruns_its_study_and_a_line_on_another_study_nothing(project):
+    prereg = project / "prereg"
+    for path in (prereg / ledger.LEDGER, *prereg.glob("*.amendment-*.yaml")):
+        path.unlink(missing_ok=True)
     first = snakemake(project)
     assert first.returncode == 0, first.stdout
-    prereg = project / "prereg"
     toy = prereg / "toy.yaml"
     toy.write_text("a plan\n")
     ledger.append(prereg, "freeze", toy)
