@@ -27,6 +27,14 @@ def plan_dict(study: str = "rprm") -> dict:
     return copy.deepcopy(_plan_dict(study))
 
 
+def unpinned(study: str = "rprm") -> dict:
+    """A plan without digests of profile and workload, which tests have others of."""
+    plan = plan_dict(study)
+    plan["models"]["tiny"].pop("profile_sha256", None)
+    plan["samples"]["tiny"].pop("workload_sha256", None)
+    return plan
+
+
 def parse_dict(plan: dict) -> Plan:
     return fit(Plan, plan, "plan.yaml")
 

@@ -21,7 +21,7 @@ from diffdraft.prereg.verdict import Verdict, judge
 from diffdraft.rows import read_rows, write_rows
 from tests.synthetic import timing_tables
 
-from .examples import plan_dict
+from .examples import unpinned
 
 PROMPTS, TOKENS, ROWS = 2, 8, 8
 SIZES = {"prompts": PROMPTS, "categories": 2, "tokens": TOKENS, "abba_blocks": 1}
@@ -72,7 +72,7 @@ class Repository:
     def start(self) -> None:
         """A first commit with code and a draft of the plan."""
         self.prereg.mkdir(parents=True)
-        plan = plan_dict(STUDY)
+        plan = unpinned(STUDY)
         plan["samples"][PROFILE] |= SIZES
         self.plan.write_text(yaml.safe_dump(plan, sort_keys=False))
         (self.path / ".gitignore").write_text("build/\n")

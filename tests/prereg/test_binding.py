@@ -6,7 +6,9 @@ import pytest
 
 from diffdraft import files
 from diffdraft.errors import UserError
-from diffdraft.prereg import binding, registry
+from diffdraft.prereg import binding, evidence, registry
+from diffdraft.prereg.evidence import Registered
+from diffdraft.prereg.ledger import Entry
 from diffdraft.rows import read_rows, write_rows
 from tests.synthetic import position_table
 
@@ -136,3 +138,30 @@ def test_tables_of_other_windows_are_found(folder):
     write_rows(path, rows[rows["example_id"] != "w0000r0"], "positions")
     with pytest.raises(UserError, match="other windows"):
         check(folder, metas(folder))
+
+
+def on_disk(folder, **changes):
+    """The plan of both arms as registered, its metadata files written beside the rows."""
+    plan = small_plan()
+    plan._sha256 = "0" * 64
+    for name, item in metas(folder, **changes).items():
+        files.write_json(folder / name, item.model_dump(mode="json"))
+    entry = Entry.model_construct(sha256=plan.sha256, date="2025-01-01T00:00:00+00:00")
+    return Registered(folder / "rprm.yaml", entry, plan, [], STUDY)
+
+
+def test_the_checks_are_part_of_measured_as_planned(folder, monkeypatch):
+    monkeypatch.setattr(Registered, "expected", lambda plan, when: plan.plan)
+    assert evidence.check_design(on_disk(folder), "tiny", folder)
+    with pytest.raises(UserError, match="an adapter of its own"):
+        evidence.check_design(on_disk(folder, adapter_sha256="0" * 64), "tiny", folder)
+    registered = on_disk(folder)
+    swap(folder / "positions_primary.csv", folder / "positions_replication.csv")
+    with pytest.raises(UserError, match=r"positions_primary\.csv: sha256"):
+        evidence.check_design(registered, "tiny", folder)
+    swap(folder / "positions_primary.csv", folder / "positions_replication.csv")
+    rows = read_rows(folder / "positions_replication.csv", "positions")
+    rows["clean_token"] += 1
+    write_rows(folder / "positions_replication.csv", rows, "positions")
+    with pytest.raises(UserError, match="clean_token"):
+        evidence.check_design(on_disk(folder), "tiny", folder)

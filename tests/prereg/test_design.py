@@ -10,13 +10,13 @@ from diffdraft.prereg.reading import fit
 from diffdraft.rows import write_rows
 from tests.synthetic import position_table
 
-from .examples import parse_dict, plan_dict
+from .examples import parse_dict, unpinned
 
 SIZES = {"windows": 8, "batches": 2}
 
 
 def small_plan(**model):
-    value = plan_dict()
+    value = unpinned()
     value["samples"]["tiny"] |= SIZES
     value["models"]["tiny"] |= model
     return parse_dict(value)
@@ -45,7 +45,7 @@ def test_the_planned_windows_pass(folder):
     ],
 )
 def test_windows_that_are_not_the_planned_ones_are_named(folder, sizes, match):
-    value = plan_dict()
+    value = unpinned()
     value["samples"]["tiny"] |= SIZES | sizes
     with pytest.raises(UserError, match=match):
         check_samples(parse_dict(value), "tiny", folder, registry.STUDIES["rprm"])
@@ -128,7 +128,7 @@ def test_metadata_without_a_commit_have_no_place_in_a_manifest(field):
 
 
 def test_a_workload_other_than_planned_is_named(folder):
-    value = plan_dict("paired_timing")
+    value = unpinned("paired_timing")
     value["samples"]["tiny"]["workload_sha256"] = "c" * 64
     plan = parse_dict(value)
     plan._sha256 = "0" * 64
