@@ -1,6 +1,7 @@
 """What Snakemake plans to do, told by dry runs."""
 
 import re
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -50,6 +51,25 @@ def test_every_job_logs_and_none_writes_results(clone):
         assert all(file.startswith("build/") for file in files), name
         if name in OUTPUTS:
             assert {Path(file).name for file in files} == OUTPUTS[name]
+
+
+def test_bytes_that_are_hashed_survive_a_checkout(clone):
+    names = ["config/profiles/tiny.yaml", "config/workloads/tiny.yaml", "prereg/rprm.yaml"]
+    names.append("results/published/rprm.yaml")
+    command = ["git", "-C", clone, "check-attr", "text", *names]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert found.splitlines() == [f"{name}: text: unset" for name in names]
+
+
+def test_broken_ledger_is_one_line(clone):
+    path = clone / "prereg" / "ledger.jsonl"
+    before = path.read_bytes() if path.exists() else None
+    path.write_text("{}\n")
+    done = snakemake(clone, "--dry-run")
+    path.unlink() if before is None else path.write_bytes(before)
+    assert done.returncode == 3
+    assert "error: prereg/ledger.jsonl: line 1: " in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_rules_use_shell_commands_only(clone):
