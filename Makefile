@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 ANALYSIS := .venv-analysis
 SNAKEMAKE := $(VENV)/bin/snakemake --cores $(CORES) --config profile=$(PROFILE)
-REPORT := build/$(PROFILE)/report/measured
+REPORT := build/$(PROFILE)/report
 
 .PHONY: help run test bench audit reanalyse lock clean
 .DEFAULT_GOAL := help
@@ -18,8 +18,7 @@ help:  ## show this list
 
 run: $(VENV)/from-lock  ## train, measure, analyse, judge and report, on every core (CORES=, PROFILE=)
 	$(SNAKEMAKE)
-	@sed '/^## Criteria/,$$d' $(REPORT)/summary.md
-	@echo "Report: $(REPORT)/index.html"
+	$(call show,measured)
 
 test: $(VENV)/from-lock  ## lint, types and tests
 	$(VENV)/bin/ruff check .
@@ -37,6 +36,7 @@ audit: $(ANALYSIS)/from-lock  ## did the plans precede the results, and do the v
 
 reanalyse: $(ANALYSIS)/from-lock  ## derive every committed verdict again from its rows; no MLX installed
 	$(ANALYSIS)/bin/snakemake --cores $(CORES) --config profile=$(PROFILE) -- reanalyse
+	$(call show,committed)
 
 lock: $(VENV)/from-lock  ## resolve pyproject.toml into the lock files and environment specifications
 	$(VENV)/bin/python -m pip install --quiet uv
@@ -54,6 +54,12 @@ $(VENV)/from-lock: requirements.lock
 
 $(ANALYSIS)/from-lock: envs/analysis.lock
 	$(call install,$(ANALYSIS),$<)
+
+# The verdicts, from the summary, and where the rest is.
+define show
+@sed '/^## Criteria/,$$d' $(REPORT)/$(1)/summary.md
+@echo "Report: $(REPORT)/$(1)/index.html"
+endef
 
 define install
 @if ! cmp -s $(2) $(1)/from-lock; then set -e; found=; \
