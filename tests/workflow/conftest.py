@@ -12,20 +12,6 @@ from tests.workflow import launch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = Path(__file__).with_name("stub.py")
-# What a dry run needs of committed evidence is that the files are there.
-EVIDENCE = (
-    "rprm/positions_primary.csv",
-    "rprm/positions_replication.csv",
-    "rprm/positions_primary_meta.json",
-    "rprm/positions_replication_meta.json",
-    "rprm/verdict.json",
-    "rprm/MANIFEST.json",
-    "paired_timing/timing.csv",
-    "paired_timing/cycles.csv",
-    "paired_timing/timing_meta.json",
-    "paired_timing/verdict.json",
-    "paired_timing/MANIFEST.json",
-)
 
 
 def command(*arguments):
@@ -57,15 +43,11 @@ def planned(output):
 
 @pytest.fixture(scope="session")
 def clone(tmp_path_factory):
-    """A fresh clone with rows in results/ (stand-ins where none are committed yet)."""
+    """A fresh clone, with the evidence that is committed."""
     if not (REPOSITORY / ".git").exists():
         pytest.skip("not a git checkout")
     folder = tmp_path_factory.mktemp("clone") / "project"
     subprocess.run(["git", "clone", "--quiet", REPOSITORY, folder], check=True)
-    for name in EVIDENCE:
-        path = folder / "results" / "tiny" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
     return folder
 
 
