@@ -21,6 +21,13 @@ GRADIENT_TOLERANCE = 1e-10
 LARGEST_GRADIENT = 1e-6
 """Of the mean log-likelihood, where we believe that its maximum was found."""
 
+PREDICTOR_DECIMALS = 9
+"""Log-odds that the maximum makes equal differ by the rounding of solver and BLAS, near 1e-15.
+
+Two groups of rows with the same rate must tie, or AUROC would order them by that rounding, and
+another processor would give another number.
+"""
+
 MAX_ITERATIONS = 2000
 EXTREME_PROBABILITY = 1e-6
 """A fitted probability this near 0 or 1 makes us ask, by linear programming, for separation."""
@@ -43,9 +50,10 @@ class LogisticFit:
     separated: bool
 
     def predict(self, features_NF: Array) -> Array:
-        """Probability of acceptance of each row, [N], the linear predictor clipped."""
+        """Probability of acceptance of each row, [N], the linear predictor clipped and rounded."""
         bound = self.predictor_clip
-        return expit(np.clip(self.predictor(features_NF), -bound, bound))
+        predictor_N = np.round(self.predictor(features_NF), PREDICTOR_DECIMALS)
+        return expit(np.clip(predictor_N, -bound, bound))
 
     def predictor(self, features_NF: Array) -> Array:
         """Linear predictor (log-odds) of each row, [N]."""
