@@ -181,3 +181,12 @@ def test_timing_and_cycles(tmp_path):
     )
     timing.assign(token_ids_sha="abc").to_csv(tmp_path / "timing.csv", index=False)
     assert "token_ids_sha, line 2: found abc" in rejected(tmp_path / "timing.csv", "timing")
+
+
+def test_a_quote_that_is_never_closed_is_one_line(tmp_path):
+    path = tmp_path / "positions.csv"
+    write_rows(path, position_table(200), "positions")
+    header, rows = path.read_text().split("\n", 1)
+    path.write_text(f'{header}\n"{rows}')
+    with pytest.raises(UserError, match=r"positions\.csv: line \d+: found"):
+        read_rows(path, "positions")

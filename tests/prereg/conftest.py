@@ -21,7 +21,7 @@ def honest_history(tmp_path_factory):
     """A repository whose audit passes. Copy it before changing it."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         use_toy_metrics(monkeypatch)
-        yield honest(tmp_path_factory.mktemp("honest") / "repo")
+        return honest(tmp_path_factory.mktemp("honest") / "repo")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from diffdraft.errors import UserError
-from diffdraft.prereg.schema import export, load_plan
+from diffdraft.prereg.schema import export, load_plan, parse_plan
 
 from .examples import PREREG, STUDIES, parse_dict, plan_dict, plan_text
 
@@ -154,3 +154,10 @@ def test_one_changed_byte_changes_the_digest(tmp_path):
     before = load_plan(path).sha256
     path.write_text(text.replace("bound: 0.05", "bound: 0.04"))
     assert load_plan(path).sha256 != before
+
+
+@pytest.mark.parametrize("text", [b"? [a, b]\n: 1\n", b"title: 2026-01-01 99:99:99\n", b"[" * 5000])
+def test_yaml_that_breaks_the_loader_is_one_line(text):
+    with pytest.raises(UserError) as caught:
+        parse_plan(text, "plan.yaml")
+    assert "\n" not in str(caught.value)

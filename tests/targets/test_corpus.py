@@ -94,3 +94,10 @@ def test_vocabulary_that_the_text_cannot_fill(tmp_path):
         build_corpus(changed(vocab_size=400_000), tmp_path)
     assert caught.value.field == "corpus.vocab_size"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00v\x00{"])
+def test_damaged_stream_is_refused(tmp_path, content):
+    (tmp_path / "train.npy").write_bytes(content)
+    with pytest.raises(UserError, match=r"train\.npy: file: found"):
+        read_windows(tmp_path, "train", 128)

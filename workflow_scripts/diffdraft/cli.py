@@ -10,6 +10,7 @@ from diffdraft.errors import UserError
 
 EXIT_OK = 0
 EXIT_USER_ERROR = 3  # 1 and 2 are verdicts of `audit`: FAIL and CANNOT TELL
+EXIT_DEFECT = 70  # an exception that nobody foresaw: ours to mend
 EXIT_INTERRUPTED = 130
 
 
@@ -41,6 +42,12 @@ def run(
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
         sys.exit(EXIT_USER_ERROR)
+    except Exception as error:
+        if args.debug:
+            traceback.print_exc()
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"error: {told} (not foreseen; --debug shows where)", file=sys.stderr)
+        sys.exit(EXIT_DEFECT)
     except KeyboardInterrupt:
         print("interrupted; the same command again goes on from here", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)

@@ -47,6 +47,8 @@ def read_text(path: str | Path) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(path, "file", "nothing there", "a file") from None
+    except OSError as error:
+        raise UserError(path, "file", error.strerror, "a file that can be read") from None
     except UnicodeDecodeError as error:
         raise UserError(path, f"byte {error.start}", "not UTF-8", "UTF-8 text") from None
 
@@ -57,6 +59,8 @@ def read_json(path: str | Path) -> Any:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise UserError(path, f"line {error.lineno}", error.msg, "JSON") from None
+    except RecursionError:
+        raise UserError(path, "file", "nesting without end", "JSON of some levels") from None
 
 
 def sha256_bytes(data: bytes) -> str:

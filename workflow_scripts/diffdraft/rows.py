@@ -160,7 +160,11 @@ def write_rows(path: str | Path, frame: pd.DataFrame, schema_name: str) -> None:
 def parse(path: str | Path, schema_name: str) -> pd.DataFrame:
     """Turn the text of a row file into typed columns, without the checks between them."""
     names = columns(schema_name)
-    records = list(csv.reader(io.StringIO(files.read_text(path))))
+    reader = csv.reader(io.StringIO(files.read_text(path)))
+    try:
+        records = list(reader)
+    except csv.Error as error:  # a quote that is never closed runs on over the following lines
+        raise UserError(path, f"line {reader.line_num}", error, "CSV without quotes") from None
     if not records:
         raise UserError(path, "file", "an empty file", f"a header with {len(names)} columns")
     _check_header(path, records[0], names)

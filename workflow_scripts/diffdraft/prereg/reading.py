@@ -30,13 +30,16 @@ def parse_yaml(data: bytes, file: object) -> Any:
     """Parse YAML bytes; other encodings, bad YAML and duplicate keys are `UserError`s."""
     try:
         return yaml.load(data.decode("utf-8"), Loader=UniqueKeyLoader)
+    except RecursionError:
+        raise UserError(file, "text", "nesting without end", "YAML of some levels") from None
     except UnicodeDecodeError as error:
         raise UserError(file, f"byte {error.start}", "not UTF-8", "UTF-8 text") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise UserError(file, f"line {line}", error.problem, "YAML with unique keys") from None
-    except yaml.YAMLError as error:
-        raise UserError(file, "text", str(error), "YAML with unique keys") from None
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        # The loader lets through what a key that is a list, or a date that is none, raises.
+        raise UserError(file, "text", error, "YAML with unique keys") from None
 
 
 def refuse(field: str, found: object, expected: str) -> PydanticCustomError:

@@ -108,7 +108,12 @@ def read_windows(folder: Path, split: str, window: int) -> np.ndarray:
     path = folder / f"{split}.npy"
     if not path.is_file():
         raise UserError(path, "file", "nothing there", "a token stream; build the corpus first")
-    stream = np.load(path, allow_pickle=False)
+    try:
+        stream = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise UserError(
+            path, "file", error, "a whole NumPy array; build the corpus again"
+        ) from None
     n = len(stream) // window
     if n == 0:
         raise UserError(path, "tokens", len(stream), f"at least one window of {window}")

@@ -45,7 +45,11 @@ def load_target(folder: str | Path) -> Target:
             raise UserError(folder / name, "file", "nothing there", "a model folder with it")
     if not list(folder.glob("*.safetensors")):
         raise UserError(folder, "weights", "no *.safetensors", "weights in safetensors form")
-    model, tokenizer = mlx_lm.load(str(folder))
+    try:
+        model, tokenizer = mlx_lm.load(str(folder))
+    except (RuntimeError, KeyError, ValueError, TypeError) as error:
+        found = f"{type(error).__name__} {error}"
+        raise UserError(folder, "model folder", found, "whole files that mlx_lm loads") from None
     return target_of(model, tokenizer)
 
 
