@@ -184,3 +184,76 @@ CYCLE_RULES = [
     unique(["prompt_id", "repeat", "arm", "cycle"]),
     at_most("accepted", "offered"),
 ]
+
+GENERATION_KEY = ["prompt_id", "prompt_tokens", "max_tokens", "arm"]
+
+
+def _offered_or_more(frame: pd.DataFrame) -> pd.Series:
+    return frame["forwards"] >= frame["cycles"]
+
+
+def _stages_fit(frame: pd.DataFrame) -> pd.Series:
+    """Prefill and the stages of the cycles are parts of the wall time (the clock's sums round)."""
+    stages = ("prefill", "draft", "verify", "commit", "overhead")
+    parts = frame[[f"{stage}_seconds" for stage in stages]].sum(axis=1)
+    return parts <= frame["wall_seconds"] * (1 + ROUNDING)
+
+
+def _ids_are_counted(frame: pd.DataFrame) -> pd.Series:
+    return frame["token_ids"].str.count(" ") + 1 == frame["tokens"]
+
+
+def _identical_has_no_divergence(frame: pd.DataFrame) -> pd.Series:
+    return (frame["identical"] == 1) == (frame["first_divergence"] == -1)
+
+
+def _cycles_without_gap(frame: pd.DataFrame) -> pd.Series:
+    """The cycles of a generation are numbered 1, 2, ... in the order of the rows."""
+    return frame["cycle"] == frame.groupby(GENERATION_KEY).cumcount() + 1
+
+
+GENERATION_RULES = [
+    unique([*GENERATION_KEY, "dtype", "repeat"]),
+    unique(["order"]),
+    at_most("tokens", "max_tokens"),
+    at_most("accepted", "offered"),
+    at_most("full_blocks", "cycles"),
+    Rule("forwards", "at least one a cycle", _offered_or_more),
+    Rule("wall_seconds", "at least the sum of its stages", _stages_fit),
+    Rule("token_ids", "as many ids as tokens", _ids_are_counted),
+    Rule("first_divergence", "-1 exactly where identical = 1", _identical_has_no_divergence),
+]
+
+DRAFT_CYCLE_RULES = [
+    unique([*GENERATION_KEY, "cycle"]),
+    Rule("cycle", "1, 2, ... without a gap", _cycles_without_gap),
+    at_most("accepted", "offered"),
+    at_most("offered", "block_size"),
+]
+
+SLOT_RULES = [unique([*GENERATION_KEY, "cycle", "slot"]), at_most("margin", "top1", ROUNDING)]
+
+DIVERGENCE_RULES = [
+    unique([*GENERATION_KEY, "dtype", "repeat"]),
+    Rule("spec_token", "another token than ar_token", lambda f: f["spec_token"] != f["ar_token"]),
+    Rule(
+        "gap",
+        "|ar_logit - spec_logit|",
+        lambda f: (f["ar_logit"] - f["spec_logit"]).abs() == f["gap"],
+    ),
+    Rule(
+        "exact_tie", "1 exactly where gap = 0", lambda f: (f["exact_tie"] == 1) == (f["gap"] == 0)
+    ),
+    at_most("exact_tie", "within_one_ulp"),
+]
+
+TIE_RULES = [
+    unique(["prompt_id", "dtype", "position"]),
+    Rule(
+        "exact_tie",
+        "1 exactly where top2_gap = 0",
+        lambda f: (f["exact_tie"] == 1) == (f["top2_gap"] == 0),
+    ),
+]
+
+PASS_RULES = [unique(["dtype", "kind", "part", "width", "repeat"])]

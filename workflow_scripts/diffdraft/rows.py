@@ -2,10 +2,7 @@
 
 A file is CSV in UTF-8 with one header line; CRLF and LF are both read, LF is written. The
 schemas are exact: these columns, in this order, no empty cell. Floats are written with the
-shortest text that reads back as the same number.
-
-The position table has the layout of qwen-block-diffusion-lab (RPRM stage 1), so that the
-published file can be read in place of ours.
+shortest text that reads back as the same number. The schemas themselves are in `row_schemas`.
 """
 
 import csv
@@ -23,114 +20,9 @@ from pandera.errors import SchemaError
 
 from diffdraft import files
 from diffdraft.errors import UserError
-from diffdraft.row_rules import CYCLE_RULES, POSITION_RULES, ROUNDING, TIMING_RULES, Rule
+from diffdraft.row_schemas import SCHEMAS
 
 INTEGER = re.compile(r"-?\d{1,18}")
-SHA256 = r"[0-9a-f]{64}"
-
-
-def _text(pattern: str = r"\S(.*\S)?") -> pa.Column:
-    return pa.Column(str, pa.Check.str_matches(f"^{pattern}$", error=f"text like {pattern}"))
-
-
-def _number(kind: type, low: float, high: float, open_low: bool = False) -> pa.Column:
-    least = f"above {low:g}" if open_low else f"at least {low:g}"
-    expected = f"a number {least}" + ("" if math.isinf(high) else f" and at most {high:g}")
-    check = pa.Check.in_range(
-        low, high + (ROUNDING if kind is float else 0), include_min=not open_low, error=expected
-    )
-    return pa.Column(kind, check)
-
-
-def _count(least: int = 0) -> pa.Column:
-    return _number(int, least, math.inf)
-
-
-def _real(low: float = 0.0, high: float = math.inf, open_low: bool = False) -> pa.Column:
-    return _number(float, low, high, open_low)
-
-
-def _flag() -> pa.Column:
-    return _number(int, 0, 1)
-
-
-def _schema(name: str, columns: dict[str, pa.Column], rules: list[Rule]) -> pa.DataFrameSchema:
-    checks = [
-        pa.Check(rule.passes, name=str(i), error=rule.expected) for i, rule in enumerate(rules)
-    ]
-    return pa.DataFrameSchema(
-        columns, checks=checks, strict=True, ordered=True, name=name, metadata={"rules": rules}
-    )
-
-
-POSITIONS = _schema(
-    "positions",
-    {
-        "example_id": _text(r"w\d{4,}r\d+"),
-        "stratum": _text("(FULL|SCHEDULE)"),
-        "position": _count(),
-        "offset": _count(2),
-        "timestep": _real(0, 1),
-        "corruption_level": _flag(),
-        "n_corrupted_predecessors": _count(),
-        "clean_token": _count(),
-        "proposed_token": _count(),
-        "verifier_token": _count(),
-        "accepted": _flag(),
-        "entropy": _real(),
-        "normalized_entropy": _real(0, 1),
-        "top1_probability": _real(0, 1, open_low=True),
-        "top1_top2_margin": _real(0, 1),
-        "effective_support": _real(1 - ROUNDING),
-        "existing_draftability_score": _real(0, 2),
-        "teacher_entropy": _real(),
-        "corrupt_entropy": _real(),
-    },
-    POSITION_RULES,
-)
-
-TIMING = _schema(
-    "timing",
-    {
-        "prompt_id": _text(),
-        "category": _text(),
-        "repeat": _count(),
-        "arm": _text(),
-        "block": _count(),
-        "order": _count(),
-        "prompt_tokens": _count(1),
-        "tokens": _count(1),
-        "wall_seconds": _real(open_low=True),
-        "prefill_seconds": _real(),
-        "draft_seconds": _real(),
-        "verify_seconds": _real(),
-        "commit_seconds": _real(),
-        "forwards": _count(1),
-        "cycles": _count(),
-        "accepted": _count(),
-        "offered": _count(),
-        "token_ids_sha": _text(SHA256),
-        "load_before": _real(0, 1),
-        "busy": _flag(),
-    },
-    TIMING_RULES,
-)
-
-CYCLES = _schema(
-    "cycles",
-    {
-        "prompt_id": _text(),
-        "repeat": _count(),
-        "arm": _text(),
-        "cycle": _count(),
-        "accepted": _count(),
-        "offered": _count(),
-        "committed": _count(1),
-    },
-    CYCLE_RULES,
-)
-
-SCHEMAS = {schema.name: schema for schema in (POSITIONS, TIMING, CYCLES)}
 
 
 def columns(schema_name: str) -> list[str]:
@@ -169,19 +61,19 @@ def parse(path: str | Path, schema_name: str) -> pd.DataFrame:
         raise UserError(path, "file", "an empty file", f"a header with {len(names)} columns")
     _check_header(path, records[0], names)
     rows = records[1:]
-    _check_length(path, len(rows))
+    _check_length(path, len(rows), schema_name)
     for line, row in enumerate(rows, start=2):
         if len(row) != len(names):
             raise UserError(path, f"line {line}", f"{len(row)} fields", f"{len(names)} fields")
     kinds = {name: column.dtype.type.kind for name, column in SCHEMAS[schema_name].columns.items()}
-    cells = zip(names, zip(*rows, strict=True), strict=True)
+    cells = zip(names, zip(*rows, strict=True) if rows else ((),) * len(names), strict=True)
     return pd.DataFrame({name: _typed(path, name, kinds[name], texts) for name, texts in cells})
 
 
 def validate(frame: pd.DataFrame, schema_name: str, path: object) -> pd.DataFrame:
     """Check a frame against a schema; `path` is only named in the error."""
     _check_header(path, list(frame.columns), columns(schema_name))
-    _check_length(path, len(frame))
+    _check_length(path, len(frame), schema_name)
     schema = SCHEMAS[schema_name]
     try:
         return schema.validate(frame)
@@ -201,8 +93,8 @@ def _check_header(path: object, found: list[str], expected: list[str]) -> None:
             raise UserError(path, "header", f"{name!r} as column {place}", f"{wanted!r} there")
 
 
-def _check_length(path: object, rows: int) -> None:
-    if rows == 0:
+def _check_length(path: object, rows: int, schema_name: str) -> None:
+    if rows == 0 and not SCHEMAS[schema_name].metadata["may_be_empty"]:
         raise UserError(path, "rows", "none", "at least one row under the header")
 
 

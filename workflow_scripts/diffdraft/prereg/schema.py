@@ -89,13 +89,88 @@ class PromptSample(Strict):
         return self
 
 
+class WidthPolicies(Strict):
+    """Constants of the adaptive arms: entropies in nats, blocks in rows, decays and floor in (0, 1).
+
+    `value_*` is the expected-value policy. The confidence-driven arm drafts `confidence_block`
+    rows and verifies the prefix whose product of top-1 probabilities is `confidence_floor` at
+    least.
+    """
+
+    allowed: list[PositiveInt] = Field(min_length=1)
+    default: PositiveInt
+    entropy_low: FiniteFloat = Field(ge=0)
+    entropy_high: FiniteFloat = Field(gt=0)
+    survival_decay: FiniteFloat = Field(gt=0, lt=1)
+    survival_start: FiniteFloat = Field(ge=0)
+    value_decay: FiniteFloat = Field(gt=0, lt=1)
+    value_min_samples: PositiveInt
+    value_explore_every: PositiveInt
+    confidence_block: PositiveInt
+    confidence_floor: FiniteFloat = Field(gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _choices_are_ordered(self) -> "WidthPolicies":
+        if self.allowed != sorted(set(self.allowed)):
+            raise refuse("allowed", self.allowed, "block sizes in rising order, each once")
+        if self.default not in self.allowed:
+            raise refuse("default", self.default, f"one of the allowed {self.allowed}")
+        if self.entropy_low > self.entropy_high:
+            raise refuse("entropy_low", self.entropy_low, "at most entropy_high")
+        return self
+
+
+class ContextSample(Strict):
+    """`passages` passages, each continued for `tokens` tokens after every context length.
+
+    The contexts of a passage end at the same token, so that length is all they differ in.
+    """
+
+    lengths: list[PositiveInt] = Field(min_length=1)
+    passages: PositiveInt
+    tokens: PositiveInt
+    block_sizes: list[PositiveInt] = Field(min_length=1)
+
+
+class CostSample(Strict):
+    """Forwards of 1 to `widths` rows on a cache of `context` tokens, each timed `repeats` times."""
+
+    widths: PositiveInt
+    context: PositiveInt
+    repeats: PositiveInt
+
+
+class DecodingSample(Strict):
+    """A sample of generations: prompts, lengths, and the sizes of every arm of Act IV-S."""
+
+    prompts: PositiveInt
+    categories: PositiveInt
+    tokens: PositiveInt
+    repeats: PositiveInt
+    warmup: PositiveInt
+    token_counts: list[PositiveInt] = Field(min_length=1)
+    block_size: PositiveInt
+    block_sizes: list[PositiveInt] = Field(min_length=1)
+    refinements: list[PositiveInt] = Field(min_length=1)
+    ngram_orders: list[PositiveInt] = Field(min_length=1)
+    policies: WidthPolicies
+    context: ContextSample
+    cost: CostSample
+    max_load_before: FiniteFloat = Field(gt=0)
+    workload_sha256: Digest | None = None
+
+
 def _sample_kind(value: Any) -> str:
     keys = value if isinstance(value, dict) else vars(value) if hasattr(value, "__dict__") else ()
-    return "prompts" if "prompts" in keys else "windows"
+    if "prompts" not in keys:
+        return "windows"
+    return "decoding" if "token_counts" in keys else "prompts"
 
 
 Sample = Annotated[
-    Annotated[WindowSample, Tag("windows")] | Annotated[PromptSample, Tag("prompts")],
+    Annotated[WindowSample, Tag("windows")]
+    | Annotated[PromptSample, Tag("prompts")]
+    | Annotated[DecodingSample, Tag("decoding")],
     Discriminator(_sample_kind),
 ]
 
