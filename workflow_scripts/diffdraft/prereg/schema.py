@@ -90,7 +90,7 @@ class PromptSample(Strict):
 
 
 class WidthPolicies(Strict):
-    """Constants of the adaptive arms: entropies in nats, blocks in rows, decays and floor in (0, 1).
+    """Constants of the adaptive arms: entropies in nats, blocks in rows, decays in (0, 1).
 
     `value_*` is the expected-value policy. The confidence-driven arm drafts `confidence_block`
     rows and verifies the prefix whose product of top-1 probabilities is `confidence_floor` at
