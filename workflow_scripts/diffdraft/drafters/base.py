@@ -2,9 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import mlx.core as mx
+
+
+class SlotConfidence(NamedTuple):
+    """A drafter's softmax at one offered token, in float32.
+
+    `top1` is the probability of the token itself, the largest of the row, and `margin` what the
+    second largest falls short of it. Both lie in [0, 1].
+    """
+
+    top1: float
+    margin: float
 
 
 @dataclass(frozen=True)
@@ -13,13 +24,15 @@ class Proposal:
 
     The first `given` tokens are the target's own (a Uno block's first row runs the frozen model),
     so they are committed unchecked; the others are offered for acceptance. `log_probs_NV` are the
-    drafter's for the offered tokens, where the acceptance rule is a sampling one.
+    drafter's for the offered tokens, where the acceptance rule is a sampling one. `confidence` has
+    one entry an offered token, and is empty where the drafter was not asked for it.
     """
 
     tokens: list[int]
     given: int
     forwards: int
     log_probs_NV: mx.array | None = None
+    confidence: tuple[SlotConfidence, ...] = ()
 
     @property
     def offered(self) -> int:
