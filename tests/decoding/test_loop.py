@@ -1,12 +1,16 @@
 from diffdraft.decoding import loop as module
 
 # isort: split
+from dataclasses import replace
+
 import mlx.core as mx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import RotatingKVCache
 
+from diffdraft.decoding.acceptance import GreedyAcceptance
+from diffdraft.decoding.loop import decode
 from diffdraft.decoding.policy import FixedBlock
 from diffdraft.decoding.transaction import ReplayTransaction, SnapshotTransaction
 from diffdraft.drafters.base import Proposal
@@ -217,3 +221,69 @@ def test_a_cache_that_cannot_be_taken_back_is_refused(target, text, monkeypatch)
     monkeypatch.setattr(module, "make_prompt_cache", rotating)
     with pytest.raises(UserError, match="layer 0: found RotatingKVCache; expected ArraysCache"):
         parts.scripted(target, parts.Scripted(text, target.vocab_size), 4, 5)
+
+
+def test_a_prompt_longer_than_the_context_is_refused(target):
+    context = module.context_tokens(target.model)
+    for prompt, tokens in (([1] * context, 1), ([1] * 10, context - 9)):
+        with pytest.raises(UserError, match=f"at most the context of {context} together"):
+            parts.native(target, prompt, tokens)
+
+
+@pytest.mark.parametrize("size", [0, -1, 503])
+def test_a_block_that_does_not_fit_is_refused(target, text, size):
+    class Asks:
+        def block_size(self):
+            return size
+
+        def observe(self, cycle, logits_WV):
+            raise AssertionError("never reached")
+
+    drafter = parts.Scripted(text, target.vocab_size)
+    with pytest.raises(UserError, match=r"block size: found -?\d+ behind 10"):
+        decode(target, drafter, GreedyAcceptance(), Asks(), parts.PROMPT, 400)
+
+
+def test_blocks_shrink_towards_the_end_of_the_context(target):
+    room = module.context_tokens(target.model) - len(parts.PROMPT)
+    long = parts.native(target, parts.PROMPT, room).tokens
+    drafter = parts.Scripted(parts.PROMPT + long, target.vocab_size)
+    trace = parts.scripted(target, drafter, 100, room)
+    assert trace.tokens == long
+    sizes = [cycle.block_size for cycle in trace.cycles]
+    assert sizes[:-1] == [100] * (len(sizes) - 1)
+    assert sizes[-1] == room - sum(cycle.committed for cycle in trace.cycles[:-1])
+
+
+def test_stages_are_parts_of_the_cycle_and_cycles_of_the_wall(adapted):
+    target, adapter = adapted
+    trace = parts.uno(target, adapter, 4, parts.PROMPT, 20)
+    for cycle in trace.cycles:
+        stages = cycle.draft_seconds + cycle.verify_seconds + cycle.commit_seconds
+        assert 0 < stages < cycle.cycle_seconds
+        assert cycle.overhead_seconds == pytest.approx(cycle.cycle_seconds - stages)
+    whole = trace.prefill_seconds + trace.total("cycle_seconds")
+    assert whole < trace.wall_seconds < 1.05 * whole + 0.01
+
+
+class FirstOffered:
+    """Lets one offered token through, whatever was drafted."""
+
+    def choose(self, proposal):
+        return replace(proposal, tokens=proposal.tokens[: proposal.given + 1])
+
+
+def test_a_search_decides_what_is_verified(target, text, monkeypatch):
+    widths = parts.watch_embedding(monkeypatch)
+    drafter = parts.Scripted(text, target.vocab_size)
+    trace = parts.scripted(target, drafter, 8, 18, search=FirstOffered())
+    assert trace.tokens == text[len(parts.PROMPT) :][:18]
+    assert [(c.block_size, c.offered, c.accepted) for c in trace.cycles] == [(8, 1, 1)] * 6
+    assert widths[1:] == [3] * 6  # seed, given token, one offered
+
+
+def test_only_an_offered_block_can_be_full(target, text):
+    hits = parts.scripted(target, parts.Scripted(text, target.vocab_size), 3, 12).cycles
+    assert all(cycle.full for cycle in hits)
+    alone = parts.scripted(target, parts.Scripted(text, target.vocab_size), 1, 4).cycles
+    assert not any(cycle.full for cycle in alone)

@@ -1,8 +1,9 @@
 """The draft-verify cycle, written once; every decoder is a choice of parts for it."""
 
+import sys
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -12,12 +13,15 @@ from diffdraft.decoding.acceptance import Acceptance
 from diffdraft.decoding.cache_state import CacheSnapshot, check_supported, evaluate
 from diffdraft.decoding.native import decode_native
 from diffdraft.decoding.policy import Policy
+from diffdraft.decoding.search import Search, WholeBlock
 from diffdraft.decoding.trace import Cycle, Trace
 from diffdraft.decoding.transaction import SnapshotTransaction, Transaction
 from diffdraft.drafters.base import Drafter, DraftRequest
 from diffdraft.errors import UserError
 from diffdraft.layers.walk import text_model
 from diffdraft.targets.load import Target
+
+WHOLE_BLOCK = WholeBlock()
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class _Parts:
     drafter: Drafter
     acceptance: Acceptance
     policy: Policy
+    search: Search
     commit: type[Transaction]
 
 
@@ -39,17 +44,21 @@ def decode(
     prompt_ids: Sequence[int],
     max_tokens: int,
     *,
+    search: Search = WHOLE_BLOCK,
     commit: type[Transaction] = SnapshotTransaction,
     stop_ids: Collection[int] = (),
 ) -> Trace:
     """Generate up to `max_tokens` tokens after `prompt_ids`; a stop id is the last token kept.
 
-    Without a drafter this is native greedy decoding, and `acceptance`, `policy` and `commit` are
-    not used. A drafter and a policy serve one generation.
+    A cycle drafts a block as large as `policy` says, verifies the part of it that `search`
+    chooses, lets `acceptance` decide, and makes the cache follow by `commit`. Without a drafter
+    this is native greedy decoding, and these parts are not used. A drafter and a policy serve one
+    generation.
 
     Raises:
-        UserError: an empty prompt, an id outside the vocabulary, no token to generate, or (with a
-            drafter) a cache type that cannot be cut back.
+        UserError: an empty prompt, an id outside the vocabulary, no token to generate, more tokens
+            than the context has room for, or (with a drafter) a block that does not fit into it
+            or a cache type that cannot be cut back.
     """
     _check_request(target, prompt_ids, max_tokens)
     if drafter is None:
@@ -60,7 +69,7 @@ def decode(
     trace = Trace(prompt_tokens=len(prompt_ids))
     trace.prefill_forwards = _prefill(target.model, prompt_ids[:-1], cache)
     trace.prefill_seconds = time.perf_counter() - started
-    parts = _Parts(target.model, drafter, acceptance, policy, commit)
+    parts = _Parts(target.model, drafter, acceptance, policy, search, commit)
     history, stopped = list(prompt_ids), False
     while len(trace.tokens) < max_tokens and not stopped:
         budget = max_tokens - len(trace.tokens)
@@ -82,35 +91,53 @@ def _cycle(
     stop_ids: Collection[int],
 ) -> tuple[list[int], Cycle]:
     """Draft, verify, accept, commit. Returns the new tokens and the record of the cycle."""
-    block_size = parts.policy.block_size()
     started = time.perf_counter()
+    block_size = _block_size(parts, len(history), index)
     before = CacheSnapshot.take(cache)
+    clock = _Clock()
     proposal = parts.drafter.propose(DraftRequest(history, cache, block_size, index))
+    draft_seconds = clock.lap()
     before.restore()
-    drafted = time.perf_counter()
+    path = parts.search.choose(proposal)
     transaction = parts.commit(parts.model, cache)
-    logits_WV = transaction.run([history[-1], *proposal.tokens])
-    verified = time.perf_counter()
-    decision = parts.acceptance.accept(proposal, logits_WV)
-    kept = proposal.tokens[: proposal.given + decision.accepted]
+    clock.lap()
+    logits_WV = transaction.run([history[-1], *path.tokens])
+    verify_seconds = clock.lap()
+    decision = parts.acceptance.accept(path, logits_WV)
+    kept = path.tokens[: path.given + decision.accepted]
     committed = _trim([*kept, decision.next_token], budget, stop_ids)
-    decided = time.perf_counter()
+    clock.lap()
     replays = transaction.commit(len(committed))
-    finished = time.perf_counter()
+    commit_seconds = clock.lap()
     cycle = Cycle(
         index=index,
         block_size=block_size,
-        offered=proposal.offered,
+        offered=path.offered,
         accepted=decision.accepted,
         committed=len(committed),
-        forwards=proposal.forwards + 1 + replays,
+        forwards=path.forwards + 1 + replays,
         replays=replays,
-        draft_seconds=drafted - started,
-        verify_seconds=verified - drafted,
-        commit_seconds=finished - decided,
+        draft_seconds=draft_seconds,
+        verify_seconds=verify_seconds,
+        commit_seconds=commit_seconds,
+        cycle_seconds=0.0,
+        confidence=path.confidence,
     )
     parts.policy.observe(cycle, logits_WV)
-    return committed, cycle
+    return committed, replace(cycle, cycle_seconds=time.perf_counter() - started)
+
+
+class _Clock:
+    """Seconds from lap to lap."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+
+    def lap(self) -> float:
+        """Seconds since the last lap."""
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        return seconds
 
 
 def _trim(tokens: list[int], budget: int, stop_ids: Collection[int]) -> list[int]:
@@ -140,3 +167,24 @@ def _check_request(target: Target, prompt_ids: Sequence[int], max_tokens: int) -
             raise UserError("prompt", f"token {place}", token, expected)
     if max_tokens < 1:
         raise UserError("decode", "max_tokens", max_tokens, "at least 1")
+    context = context_tokens(target.model)
+    if len(prompt_ids) + max_tokens > context:
+        found = f"{len(prompt_ids)} in the prompt and {max_tokens} to generate"
+        raise UserError("prompt", "tokens", found, f"at most the context of {context} together")
+
+
+def _block_size(parts: _Parts, tokens: int, index: int) -> int:
+    """What the policy asks for; towards the end of the context, what is left of it.
+
+    Seed and block are verified together, so a block may be as large as the room behind the tokens.
+    """
+    size, room = parts.policy.block_size(), context_tokens(parts.model) - tokens
+    if size < 1 or (index == 1 and size > room):
+        found = f"{size} behind {tokens} tokens"
+        raise UserError("decode", "block size", found, f"1 to {room}, what the context holds")
+    return min(size, room)
+
+
+def context_tokens(model: Any) -> int:
+    """Number of tokens that the model's positions are made for; boundless where it says none."""
+    return getattr(text_model(model).args, "max_position_embeddings", None) or sys.maxsize
