@@ -6,6 +6,7 @@ from typing import Protocol
 import mlx.core as mx
 
 from diffdraft.decoding.trace import Cycle
+from diffdraft.drafters.sizes import check_size
 
 
 class Policy(Protocol):
@@ -22,9 +23,16 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class FixedBlock:
-    """Always the same block size K: the given token and K - 1 offered ones."""
+    """Always the same block size K: the given token and K - 1 offered ones.
+
+    Raises:
+        UserError: `size` is not a whole number of at least 1.
+    """
 
     size: int
+
+    def __post_init__(self) -> None:
+        check_size("policy", "block size", self.size)
 
     def block_size(self) -> int:
         """K."""

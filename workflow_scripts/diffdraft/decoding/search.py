@@ -5,7 +5,7 @@ A width policy chooses before the draft; a search chooses after it, knowing what
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from operator import mul
 from typing import Protocol
 
@@ -67,4 +67,4 @@ class ConfidentPrefix:
         )
 
     def _likely(self, top1: Sequence[float]) -> int:
-        return sum(product >= self.floor for product in accumulate(top1, mul))
+        return len(list(takewhile(lambda product: product >= self.floor, accumulate(top1, mul))))
