@@ -11,7 +11,9 @@ from diffdraft.training.drafter import train_adapter
 def main(args: Namespace) -> None:
     """Train it."""
     profile = load_profile(args.profile)
-    train_adapter(profile, args.tag, args.corpus, args.target, args.out, args.work)
+    train_adapter(
+        profile, args.tag, args.corpus, args.target, args.out, args.work, args.shuffle_targets
+    )
 
 
 if __name__ == "__main__":
@@ -22,4 +24,9 @@ if __name__ == "__main__":
     parser.add_argument("--target", type=Path, required=True, help="model folder")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument(
+        "--shuffle-targets",
+        action="store_true",
+        help="train the control: teachers of other windows",
+    )
     cli.run(parser, main)

@@ -12,6 +12,7 @@ import numpy as np
 
 from diffdraft.config import AdapterSettings, LossWeights
 from diffdraft.drafters.noise import random_key
+from diffdraft.errors import UserError
 from diffdraft.layers.chunked import chunked_logits
 from diffdraft.layers.lora import Adapter, AdapterSpec
 from diffdraft.layers.tensors import Tensors
@@ -79,6 +80,16 @@ def every_block_batch(
 LAYOUTS = {"suffix": suffix_batch, "every_block": every_block_batch}
 
 
+def shuffle_teacher(batch: Batch) -> Batch:
+    """The control: every student meets the teacher of the window before it, B windows in a ring.
+
+    The student and its input stay as they are; were both rolled, total variation would not
+    notice. (qwen-block-diffusion-lab, shuffled targets: the teacher's ids are rolled. A row's
+    logits depend on its own window only, so it is the same to roll the logits.)
+    """
+    return batch._replace(teacher=mx.roll(batch.teacher, 1, axis=0))
+
+
 def block_loss(student: mx.array, teacher: mx.array, weights: LossWeights) -> mx.array:
     """Weighted loss, the mean over all B n L supervised rows, the zero of the seed row included."""
     loss = weights.tv * total_variation(student, teacher)
@@ -88,14 +99,26 @@ def block_loss(student: mx.array, teacher: mx.array, weights: LossWeights) -> mx
 
 
 class AdapterTask:
-    """Training windows, keyed corruption and the gradient of the adapter's tensors."""
+    """Training windows, keyed corruption and the gradient of the adapter's tensors.
+
+    With `shuffle_targets` the teachers are dealt to the wrong windows (`shuffle_teacher`), which
+    takes batches of two. Raises `UserError` for a batch of one.
+    """
 
     def __init__(
-        self, target: Target, adapter: Adapter, windows_NW: np.ndarray, settings: AdapterSettings
+        self,
+        target: Target,
+        adapter: Adapter,
+        windows_NW: np.ndarray,
+        settings: AdapterSettings,
+        shuffle_targets: bool = False,
     ) -> None:
         self._target, self._adapter, self._settings = target, adapter, settings
-        self._windows = windows_NW
+        self._windows, self._shuffle_targets = windows_NW, shuffle_targets
         optimiser = settings.optimiser
+        if shuffle_targets and optimiser.batch_size < 2:
+            found = optimiser.batch_size
+            raise UserError("profile", "batch_size", found, "at least 2, to shuffle teachers")
         self._seeds = block_seeds(optimiser.window, settings.block_size, settings.layout)
         self._order = WindowOrder(len(windows_NW), optimiser.batch_size, optimiser.seed)
 
@@ -119,7 +142,8 @@ class AdapterTask:
         clean = draft_rows(windows_BW, self._seeds, block)
         noise = corrupt(clean, corruption, key, self._target.noise_high)
         layout = LAYOUTS[self._settings.layout]
-        return layout(self._adapter, windows_BW, noise, self._seeds, block)
+        batch = layout(self._adapter, windows_BW, noise, self._seeds, block)
+        return shuffle_teacher(batch) if self._shuffle_targets else batch
 
     def loss_and_grads(self, step: int) -> tuple[mx.array, Tensors, dict[str, mx.array]]:
         """Loss, gradients and largest logits of the batch of this step."""

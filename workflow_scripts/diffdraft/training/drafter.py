@@ -14,31 +14,44 @@ from diffdraft.training.continuations import training_windows
 from diffdraft.training.loop import History, fit, hash_config, history_csv
 
 STUDY = "rprm"
+SHUFFLED_STUDY = "act4s"
 ADAPTER_FILE = "adapter.safetensors"
 
 
 def train_adapter(
-    profile: Profile, tag: str, corpus: Path, target_folder: Path, out: Path, work: Path
+    profile: Profile,
+    tag: str,
+    corpus: Path,
+    target_folder: Path,
+    out: Path,
+    work: Path,
+    shuffle_targets: bool = False,
 ) -> None:
-    """Train (or go on training) the adapter `tag`; the target is fingerprinted before and after."""
+    """Train (or go on training) the adapter `tag`; the target is fingerprinted before and after.
+
+    `shuffle_targets` trains the control of the same settings: its teachers belong to other windows
+    (`adapter.shuffle_teacher`). Held-out quality is measured against the true teachers all the
+    same.
+    """
     settings = next(s for name, s in profile.adapters.items() if name == tag)
     target = load_target(target_folder)
     adapter = Adapter.attach(target.model, adapter_spec(settings))
     window = settings.optimiser.window
     windows = read_windows(corpus, "train", window)
     windows = training_windows(target.model, windows, settings.continuations)
-    task = AdapterTask(target, adapter, windows, settings)
+    task = AdapterTask(target, adapter, windows, settings, shuffle_targets)
     dev = DevMeasure(target, adapter, settings, corpus)
     config_hash = hash_config(
         adapter=settings.model_dump(),
         corpus=files.sha256_file(corpus / "train.npy"),
         target=target.fingerprint,
+        **({"teachers": "shuffled"} if shuffle_targets else {}),
     )
     history = fit(task, settings.optimiser, config_hash, work, dev)
     target.check_unchanged()
     metadata = {
-        "study": STUDY,
-        "arm": tag,
+        "study": SHUFFLED_STUDY if shuffle_targets else STUDY,
+        "arm": f"{tag}_shuffled" if shuffle_targets else tag,
         "step": settings.optimiser.steps,
         "seed": settings.optimiser.seed,
         "block_size": settings.block_size,
