@@ -87,7 +87,7 @@ def shuffle_teacher(batch: Batch) -> Batch:
     notice. (qwen-block-diffusion-lab, shuffled targets: the teacher's ids are rolled. A row's
     logits depend on its own window only, so it is the same to roll the logits.)
     """
-    return batch._replace(teacher=mx.roll(batch.teacher, 1, axis=0))
+    return batch._replace(teacher=mx.roll(batch.teacher, 1, 0))
 
 
 def block_loss(student: mx.array, teacher: mx.array, weights: LossWeights) -> mx.array:
