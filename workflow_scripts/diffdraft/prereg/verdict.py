@@ -158,7 +158,15 @@ def choose(plan: Plan, passed: Mapping[str, bool]) -> str:
     raise AssertionError("a plan's verdicts end with `otherwise`")
 
 
-def _judge_scope(plan: Plan, metrics: _Metrics) -> ScopeVerdict:
+def judge_scope(
+    plan: Plan, scope: str, values: Mapping[str, Mapping[str, Any]], file: object = "metrics"
+) -> ScopeVerdict:
+    """Judge the metrics of one scope, which need not be one that the plan declares.
+
+    `values` is `{metric: {"value", "ci_low", "ci_high"}}`. Raises `UserError` for a criterion on
+    a metric that is unknown, null or not finite.
+    """
+    metrics = _Metrics(scope, values, file)
     outcomes = [_outcome(criterion, metrics) for criterion in plan.criteria]
     passed = {outcome.id: outcome.outcome for outcome in outcomes}
     return ScopeVerdict(verdict=choose(plan, passed), criteria=outcomes)
@@ -194,8 +202,7 @@ def judge(
     if set(scopes) != set(plan.scopes.names()):
         raise UserError(file, "scopes", sorted(scopes), sorted(plan.scopes.names()))
     verdicts = {
-        scope: _judge_scope(plan, _Metrics(scope, scopes[scope], file))
-        for scope in plan.scopes.names()
+        scope: judge_scope(plan, scope, scopes[scope], file) for scope in plan.scopes.names()
     }
     carried = Carried(scope=plan.scopes.carries, verdict=verdicts[plan.scopes.carries].verdict)
     return Verdict(

@@ -1,1 +1,1 @@
-"""The published figures of RPRM stage 1, judged by our plan and checked against themselves."""
+"""The published figures of our studies, judged by our plans and checked against themselves."""

@@ -1,14 +1,13 @@
 """Published figures through the verdict engine that judges ours, and how the outcomes compare."""
 
 from pathlib import Path
-from typing import Any
 
 from diffdraft import files
 from diffdraft.errors import UserError
-from diffdraft.prereg.reading import parse_yaml
 from diffdraft.prereg.schema import load_plan
 from diffdraft.prereg.verdict import ScopeVerdict, Verdict, judge
 from diffdraft.studies.published.checks import Check, scope_checks, split_check
+from diffdraft.studies.published.figures import Json, read_published
 from diffdraft.studies.rprm.analysis import metrics_of
 from diffdraft.studies.rprm.run import STUDY, settings_of
 from diffdraft.studies.rprm.settings import RprmAnalysis, RprmSeeds
@@ -16,16 +15,6 @@ from diffdraft.studies.rprm.tables import differences
 
 TAGS = ("primary", "replication")
 STRATA = ("FULL", "SCHEDULE")
-
-Json = dict[str, Any]
-
-
-def read_published(path: Path) -> Json:
-    """Read the published figures. Raises `UserError` if the file is not a mapping."""
-    published = parse_yaml(files.read_text(path).encode(), path)
-    if not isinstance(published, dict):
-        raise UserError(path, "file", type(published).__name__, "a mapping of published figures")
-    return published
 
 
 def metrics(published: Json) -> Json:
