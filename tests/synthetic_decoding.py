@@ -49,7 +49,7 @@ SAMPLE = {
     "cost": {"widths": 9, "context": 32, "repeats": 5},
     "max_load_before": 0.25,
 }
-COST_PARTS = {"pass": 1.0, "layers": 0.7, "head": 0.3}
+PARTS = {"mlp": 0.5, "attention": 0.2, "head": 0.3}
 FIXED_MS, PER_ROW_MS, NATIVE_MS, COMMIT_MS, OVERHEAD_MS = 1.0, 0.1, 1.0, 0.02, 0.05
 NOISE = 0.01  # standard deviation of log wall over repeats
 BUSY = 0.25
@@ -286,7 +286,8 @@ def looped_fraction(tokens: Sequence[int], n: int = 8) -> float:
     if len(tokens) < 2 * n:
         return 0.0
     grams = Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
-    return sum(count - 1 for count in grams.values()) / (len(tokens) - n + 1)
+    repeats = sum(count - 1 for count in grams.values())
+    return round(repeats / (len(tokens) - n + 1), 4)
 
 
 def _generation(world, run, arm, key, dtype, repeat, cycles, text, native) -> dict:
@@ -354,16 +355,18 @@ def _ties(world) -> pd.DataFrame:
 
 
 def _cost(world) -> pd.DataFrame:
+    """Whole passes of every kind and width, and parts of verify passes of a few widths."""
     rows = []
-    cost = world.wanted.cost
-    widths = {"native": [1], "draft": range(1, cost.widths + 1)}
-    widths["verify"] = widths["draft"]
+    cost, k = world.wanted.cost, world.wanted.block_size
     for dtype in DTYPES:
-        for kind, sizes in widths.items():
-            for width in sizes:
-                ms = NATIVE_MS if kind == "native" else FIXED_MS + PER_ROW_MS * width
+        for kind in ("native", "draft", "verify"):
+            for width in range(1, cost.widths + 1):
+                ms = FIXED_MS + PER_ROW_MS * width
+                ms = ms - FIXED_MS - PER_ROW_MS + NATIVE_MS if kind == "native" else ms
+                parts = {"whole": 1.0}
+                parts |= PARTS if kind == "verify" and width in (1, k, k + 1) else {}
                 rng = world.rng("cost", dtype, kind, width)
-                for part, share in COST_PARTS.items():
+                for part, share in parts.items():
                     for repeat in range(cost.repeats):
                         seconds = share * ms / 1000 * float(np.exp(0.01 * rng.normal()))
                         key = {"dtype": dtype, "kind": kind, "part": part, "width": width}
