@@ -6,9 +6,10 @@ from pathlib import Path
 import pandas as pd
 
 from diffdraft.errors import UserError
+from diffdraft.prereg.decoding_design import check_decoding
 from diffdraft.prereg.manifest import Measurement
 from diffdraft.prereg.registry import Study
-from diffdraft.prereg.schema import Plan, PromptSample, WindowSample
+from diffdraft.prereg.schema import DecodingSample, Plan, PromptSample, WindowSample
 from diffdraft.rows import read_rows
 
 RUN = ["prompt_id", "repeat", "arm"]
@@ -21,6 +22,9 @@ def check_samples(plan: Plan, profile: str, folder: Path, study: Study) -> None:
     sample = plan.samples.get(profile)
     if sample is None:
         raise UserError(folder, "profile", profile, f"one of {', '.join(plan.samples)}, as planned")
+    if isinstance(sample, DecodingSample):
+        check_decoding(folder, plan, sample)
+        return
     for name, schema in study.rows.items():
         rows = read_rows(folder / name, schema)
         if isinstance(sample, WindowSample):

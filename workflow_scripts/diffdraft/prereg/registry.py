@@ -11,6 +11,8 @@ from typing import Any
 from diffdraft.errors import UserError
 from diffdraft.prereg.schema import Plan, load_plan
 from diffdraft.prereg.verdict import merge_metrics
+from diffdraft.studies.act4s.design import RUNS
+from diffdraft.studies.act4s.settings import Act4sAnalysis, Act4sSeeds
 from diffdraft.studies.paired_timing.settings import PairedTimingAnalysis, PairedTimingSeeds
 from diffdraft.studies.rprm.settings import RprmAnalysis, RprmSeeds
 from diffdraft.studies.settings import Seeds, Settings
@@ -54,6 +56,33 @@ def _paired_timing_metrics(plan: Path, folder: Path, out_dir: Path) -> dict[str,
     return merge_metrics([out_dir / "metrics.json"])
 
 
+def _act4s_metrics(plan: Path, folder: Path, out_dir: Path) -> dict[str, Any]:
+    from diffdraft.studies.act4s.run import run
+
+    run(plan, folder, out_dir)
+    return merge_metrics([out_dir / "metrics.json"])
+
+
+def _act4s_files() -> tuple[dict[str, str], dict[str, str]]:
+    """Row files with their schemas, and the metadata file of each."""
+    rows, metas = {}, {}
+    for run in RUNS:
+        parts = {"": "generations", "_cycles": "draft_cycles", "_divergences": "divergences"}
+        for ending, schema in parts.items():
+            rows[f"{run}{ending}.csv"] = schema
+            metas[f"{run}{ending}.csv"] = f"{run}_meta.json"
+    more = {
+        "confidence_slots.csv": ("slots", "confidence_meta.json"),
+        "ties.csv": ("ties", "precision_meta.json"),
+        "cost.csv": ("passes", "cost_meta.json"),
+    }
+    for name, (schema, meta) in more.items():
+        rows[name], metas[name] = schema, meta
+    return rows, metas
+
+
+ACT4S_ROWS, ACT4S_METAS = _act4s_files()
+
 STUDIES = {
     "rprm": Study(
         rows={
@@ -78,6 +107,13 @@ STUDIES = {
         settings=PairedTimingAnalysis,
         seeds=PairedTimingSeeds,
         metrics=_paired_timing_metrics,
+    ),
+    "act4s": Study(
+        rows=ACT4S_ROWS,
+        metas=ACT4S_METAS,
+        settings=Act4sAnalysis,
+        seeds=Act4sSeeds,
+        metrics=_act4s_metrics,
     ),
 }
 
