@@ -2,9 +2,9 @@
 
 import copy
 import math
+import re
 
 import pytest
-import yaml
 
 import published as script
 from diffdraft import cli, files
@@ -15,7 +15,7 @@ from diffdraft.studies.published import act4s_metrics, act4s_readings, act4s_rep
 from diffdraft.studies.published.act4s_depends import AXES, depends_on
 from diffdraft.studies.published.act4s_metrics import AS_PUBLISHED, Reading, all_readings
 from diffdraft.studies.published.figures import Figures, read_published
-from tests.studies.act4s_plan import ANALYSIS, PUBLISHED, write_plan
+from tests.studies.act4s_plan import ANALYSIS, PUBLISHED, act4s_plan, write_plan
 from tests.studies.plans import RPRM
 
 SETTINGS = Act4sAnalysis.from_plan("plan", "analysis", ANALYSIS)
@@ -102,7 +102,6 @@ def test_metrics_are_recomputed_from_medians_means_and_stages(values):
 def test_bounds_are_the_point_and_that_is_said(values, result):
     metrics = act4s_metrics.metrics(Figures(values), AS_PUBLISHED, SETTINGS)
     assert all(len({m["value"], m["ci_low"], m["ci_high"]}) == 1 for m in metrics.values())
-    assert "without" not in result["basis"]["intervals"]
     assert "stands for both of its bounds" in result["basis"]["intervals"]
     assert set(result["basis"]["stated"]) == {"ar_identical", "ar_repeat_sd"}
     assert set(result["basis"]["stated"]) < set(metrics)
@@ -271,15 +270,30 @@ def test_the_command_writes_readings(tmp_path, capsys, result):
         (lambda v: v["divergence_audit"].update(rows=3), "divergence_audit.rows: found something"),
     ],
 )
-def test_a_figure_that_is_missing_or_no_number_is_named(tmp_path, capsys, values, change, message):
+def test_a_figure_that_is_missing_or_no_number_is_named(plan, values, change, message):
     changed = copy.deepcopy(values)
     change(changed)
+    with pytest.raises(UserError, match=re.escape(message)):
+        act4s_replay.replay(plan, Figures(changed), SETTINGS)
+
+
+def test_a_bad_figure_ends_the_command_in_one_line_and_writes_nothing(tmp_path, capsys):
     path = tmp_path / "act4_s.yaml"
-    path.write_text(yaml.safe_dump(changed))
+    path.write_text(files.read_text(PUBLISHED).replace("ksweep_survival:", "survival:"))
     arguments = ["--study", "act4s", "--plan", write_plan(tmp_path), "--published", path]
     assert call(*arguments, "--out-dir", tmp_path / "out") == cli.EXIT_USER_ERROR
-    assert message in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{path}: ksweep_survival: found nothing" in error
+    assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_metrics_that_stand_in_are_named_only_where_a_criterion_uses_them(tmp_path):
+    criteria = copy.deepcopy(act4s_plan()["criteria"])
+    criteria[0]["passes_when"]["all"][1]["metric"] = "aa_margin"
+    outcomes = [*act4s_plan()["outcomes"], {"metric": "aa_margin", "meaning": "margin"}]
+    plan = load_plan(write_plan(tmp_path, criteria=criteria, outcomes=outcomes))
+    assert set(act4s_replay.stated(plan)) == {"ar_identical", "aa_margin"}
 
 
 def test_a_plan_of_another_study_is_refused(tmp_path):
