@@ -116,6 +116,46 @@ def recurrent_states(
     return mx.stack(ys, axis=1), states
 
 
+class DeltaSteps(NamedTuple):
+    """What the recurrence wrote with: one rank-1 update a row. All that undoing it needs."""
+
+    k_BTNK: mx.array
+    v_BTHV: mx.array
+    g_BTH: mx.array
+    beta_BTH: mx.array
+
+    @classmethod
+    def of(cls, inputs: DeltaInputs) -> "DeltaSteps":
+        """The steps that these inputs make."""
+        return cls(inputs.k_BTNK, inputs.v_BTHV, inputs.g_BTH, inputs.beta_BTH)
+
+    def row(self, t: int) -> tuple[mx.array, mx.array, mx.array, mx.array]:
+        """Key [B, H, K], value [B, H, V], decay and beta [B, H] of one row, in float32."""
+        k_BNK, v_BHV, g_BH, beta_BH = (tensor[:, t].astype(mx.float32) for tensor in self)
+        k_BHK = mx.repeat(k_BNK, v_BHV.shape[1] // k_BNK.shape[1], axis=1)
+        return k_BHK, v_BHV, g_BH, beta_BH
+
+
+def undo_step(
+    state_BHVK: mx.array,
+    k_BHK: mx.array,
+    v_BHV: mx.array,
+    g_BH: mx.array,
+    gap_BH: mx.array,
+    beta_BH: mx.array,
+) -> mx.array:
+    """The state before a step, from the state after it. Returns [B, H, V, K].
+
+    S = g S' (I - beta k k^T) + beta v k^T is solved for S' by Sherman and Morrison (1950):
+    g S' = S + beta / (1 - beta |k|^2) (S k - v) k^T. `gap_BH` is 1 - beta |k|^2; errors across k
+    grow by 1 / g, errors along k by 1 / (g gap).
+    """
+    excess_BHV = (state_BHVK * k_BHK[..., None, :]).sum(axis=-1) - v_BHV
+    scaled_BHV = (beta_BH / gap_BH)[..., None] * excess_BHV
+    decayed_BHVK = state_BHVK + scaled_BHV[..., None] * k_BHK[..., None, :]
+    return decayed_BHVK / g_BH[..., None, None]
+
+
 def unit_lower_inverse(lower_CC: mx.array) -> mx.array:
     """Inverse of I + A for strictly lower triangular A, over leading axes; differentiable.
 

@@ -37,8 +37,12 @@ def walk_layers(
 
 
 def head(model: Any, h_BTD: mx.array) -> mx.array:
-    """Logits [B, T, vocabulary] of final hidden states."""
+    """Logits [B, T, vocabulary] of final hidden states: the model's readout, or its tied embedding.
+
+    A tied model of `mlx_lm` has no `lm_head`; Gemma 3 says so itself, the others in their `args`.
+    """
     text = text_model(model)
-    if text.args.tie_word_embeddings:
+    tied = getattr(text, "tie_word_embeddings", False)
+    if tied or not hasattr(text, "lm_head"):
         return text.model.embed_tokens.as_linear(h_BTD)
     return text.lm_head(h_BTD)
