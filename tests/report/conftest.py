@@ -15,8 +15,11 @@ from diffdraft.studies.published import replay
 from diffdraft.studies.rprm import run as rprm
 from tests import synthetic
 
+from . import act4s_folder
+
 ROOT = Path(__file__).parents[2]
 TAGS = ("primary", "replication")
+STUDIES = ("rprm", "paired_timing", "act4s")
 WINDOWS = 512  # the floor of the plan
 HOSTILE = "<script>alert('c0')</script> $x_1$ | `law`"
 
@@ -26,15 +29,15 @@ class Tree:
 
     def __init__(self, root: Path):
         self.root = root
-        self.plans = [root / "prereg" / f"{study}.yaml" for study in ("rprm", "paired_timing")]
+        self.plans = [root / "prereg" / f"{study}.yaml" for study in STUDIES]
         self.results = root / "results"
-        self.published = root / "published"
+        self.published = {"rprm": root / "published", "act4s": root / "published" / "act4s"}
 
     def analysis(self, study, kind="measured"):
         return self.root / kind / study
 
     def load(self, kind="measured"):
-        folders = {study: self.analysis(study, kind) for study in ("rprm", "paired_timing")}
+        folders = {study: self.analysis(study, kind) for study in STUDIES}
         return build.load("tiny", kind, folders, self.published, self.plans, self.results)
 
     def copy(self, root: Path):
@@ -50,10 +53,12 @@ def tree(tmp_path_factory):
     published = made.results / "published" / "rprm.yaml"
     published.parent.mkdir(parents=True)
     shutil.copy(ROOT / "results" / "published" / "rprm.yaml", published)
-    replay.run(made.plans[0], published, made.published)
+    replay.run(made.plans[0], published, made.published["rprm"])
+    act4s_folder.write_readings(made.published["act4s"], made.plans[2])
     make_rprm(made)
     make_timing(made)
-    for study in ("rprm", "paired_timing"):
+    act4s_folder.make(made.plans[2], made.analysis("act4s"), meta("adapter of primary"))
+    for study in STUDIES:
         commit(made, study)
     return made
 

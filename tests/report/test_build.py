@@ -10,9 +10,9 @@ import pytest
 from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.prereg.verdict import Frozen
-from diffdraft.report import build, cells, criteria, render
+from diffdraft.report import act4s_pictures, build, cells, criteria, render
 
-from .conftest import HOSTILE, ROOT
+from .conftest import HOSTILE, ROOT, STUDIES
 from .pages import Page
 
 
@@ -36,11 +36,11 @@ def met(outcome):
 
 def test_page_and_summary_open_with_the_verdicts_and_what_they_stop(report, page, evidence):
     summary = render.markdown(report)
-    verdicts = [study.verdict.carried.verdict for study in (evidence.rprm, evidence.timing)]
-    assert verdicts == ["FAIL", "FASTER"]
+    verdicts = [study.verdict.carried.verdict for study in evidence.studies]
+    assert verdicts == ["FAIL", "FASTER", "K=4 IS SLOWER."]
     for text in (page.text, summary):
         opening = text[: text.index("Criteria of the plan")]
-        assert [opening.count(verdict) > 0 for verdict in verdicts] == [True, True]
+        assert [opening.count(verdict) > 0 for verdict in verdicts] == [True] * 3
         assert "STOP — rprm_stage2: NOT RUN" in opening
         assert "primary.FULL came out FAIL" in opening
         assert "c3_auroc_gain_over_progress" in opening
@@ -59,26 +59,27 @@ def test_a_verdict_by_a_draft_says_so_at_once(report, evidence):
     )
     card = build.card(dataclasses.replace(evidence.rprm, verdict=frozen))
     for text in (render.html(report), render.markdown(report)):
-        assert text.count("PLAN NOT FROZEN") == 2
+        assert text.count("PLAN NOT FROZEN") == 3
     registered = dataclasses.replace(report, studies=[card])
     for text in (render.html(registered), render.markdown(registered)):
         assert "PLAN NOT FROZEN" not in text
 
 
-@pytest.mark.parametrize("study", ["rprm", "timing"])
+@pytest.mark.parametrize("study", ["rprm", "timing", "act4s"])
 def test_every_comparison_is_a_row_with_value_interval_bound_and_outcome(page, evidence, study):
     verdict = getattr(evidence, study).verdict
+    expected = {"rprm": 9, "timing": 3, "act4s": 13}[study]
     for scope, judged in verdict.scopes.items():
         role = "carries the verdict" if scope == verdict.carried.scope else "reported"
         [caption] = [c for c in page.tables if c.startswith(f"{scope}: {judged.verdict} ({role}")]
         _, *rows = page.tables[caption]
-        assert len(rows) == len(parts(judged)) == {"rprm": 9, "timing": 3}[study]
+        assert len(rows) == len(parts(judged)) == expected
         for (criterion, part), row in zip(parts(judged), rows, strict=True):
             end = "" if part.statistic == "value" else f" ({part.statistic})"
             assert row[1] == part.metric + end
             assert row[2] == cells.number(criteria.compared(part))
             assert row[3] == cells.interval(part.ci_low, part.ci_high).text
-            assert row[4] == f"{criteria.OPERATORS[part.operator]} {part.bound:g}"
+            assert row[4] == criteria.needs(part)
             assert row[5] == met(part.outcome)
             if part is criterion.parts[0]:
                 assert (row[0], row[6]) == (criterion.id, met(criterion.outcome))
@@ -104,7 +105,7 @@ def test_published_values_stand_beside_ours(page, evidence):
 
 
 def test_limits_plans_and_provenance_are_shown(page, evidence):
-    for study in (evidence.rprm, evidence.timing):
+    for study in evidence.studies:
         for line in study.plan.does_not_show:
             assert line in page.text
         for decision in study.plan.decisions:
@@ -116,7 +117,7 @@ def test_limits_plans_and_provenance_are_shown(page, evidence):
 
 def test_the_page_needs_no_other_file(html, page):
     assert not {"script", "link", "iframe", "object", "embed", "base"} & set(page.tags)
-    assert page.tags.count("img") == 11
+    assert page.tags.count("img") == 11 + len(act4s_pictures.DRAW)
     assert all(source.startswith("data:image/png;base64,") for source in page.sources)
     assert all(link.startswith("#") for link in page.links)
     assert not re.search(r"url\(|@import|http", page.styles)
@@ -142,12 +143,16 @@ def test_write_puts_page_summary_and_figures(report, tmp_path):
     figures = {f"figures/{picture.stem}.png" for picture in report.pictures()}
     assert names == {"index.html", "summary.md"} | figures
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"\((figures/[^)]+)\)", summary)) == figures
+    shown = set(re.findall(r"\((figures/[^)]+)\)", summary))
+    assert shown <= figures
+    assert "figures/act4s_block_size.png" in shown
 
 
 def test_committed_evidence_takes_metadata_from_results(tree):
     evidence = tree.load("committed")
     assert evidence.rprm.manifest["code"]["commit"] == "fedcba"
+    assert evidence.act4s.manifest["study"] == "act4s"
+    assert evidence.act4s.metas["cost"]["adapter_sha256"] == "adapter of primary"
     assert evidence.rprm.adapters[1].meta["adapter_sha256"] == "adapter of replication"
     assert tree.load("measured").rprm.manifest is None
     assert set(build.EVIDENCE_LINES) == {"measured", "committed"}
@@ -166,8 +171,15 @@ INPUTS = [
     "measured/paired_timing/analysis.json",
     "measured/paired_timing/timing_meta.json",
     "published/verdict.json",
+    "measured/act4s/verdict.json",
+    "measured/act4s/analysis.json",
+    "measured/act4s/summary.csv",
+    "measured/act4s/ties_summary.csv",
+    "measured/act4s/precision_meta.json",
     "published/comparison.json",
+    "published/act4s/readings.json",
     "prereg/rprm.yaml",
+    "prereg/act4s.yaml",
     "results/published/rprm.yaml",
 ]
 
@@ -181,10 +193,11 @@ def test_a_missing_file_is_named(tree, tmp_path, name):
     assert error.value.file == str(copy.root / name)
 
 
-def test_a_missing_manifest_is_named(tree, tmp_path):
+@pytest.mark.parametrize("study", STUDIES)
+def test_a_missing_manifest_is_named(tree, tmp_path, study):
     copy = tree.copy(tmp_path / "copy")
-    (copy.results / "tiny/rprm/MANIFEST.json").unlink()
-    with pytest.raises(UserError, match=r"MANIFEST\.json"):
+    (copy.results / f"tiny/{study}/MANIFEST.json").unlink()
+    with pytest.raises(UserError, match=rf"{study}/MANIFEST\.json"):
         copy.load("committed")
 
 
@@ -196,9 +209,10 @@ def test_a_table_without_a_column_is_refused(tree, tmp_path):
         copy.load()
 
 
-def test_a_verdict_of_another_plan_is_refused(tree, tmp_path):
+@pytest.mark.parametrize("plan", [0, 2])
+def test_a_verdict_of_another_plan_is_refused(tree, tmp_path, plan):
     copy = tree.copy(tmp_path / "copy")
-    files.write_text(copy.plans[0], files.read_text(copy.plans[0]) + "# one byte more\n")
+    files.write_text(copy.plans[plan], files.read_text(copy.plans[plan]) + "# one byte more\n")
     with pytest.raises(UserError, match="plan_sha256"):
         copy.load()
 
@@ -212,7 +226,9 @@ def test_the_command_ends_with_one_line_and_writes_nothing(tree, tmp_path):
     copy = tree.copy(tmp_path / "copy")
     (copy.analysis("paired_timing") / "analysis.json").unlink()
     folders = ["--rprm", copy.analysis("rprm"), "--timing", copy.analysis("paired_timing")]
-    folders += ["--published", copy.published, "--results", copy.results]
+    folders += ["--act4s", copy.analysis("act4s"), "--results", copy.results]
+    published = copy.published
+    folders += ["--published", published["rprm"], "--published-act4s", published["act4s"]]
     out = tmp_path / "out"
     done = script(
         *("--profile", "tiny", "--evidence", "measured", *folders),

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from diffdraft.report import figures, rprm_pages, style, timing_figure, timing_pages
+from diffdraft.report import (
+    act4s_pictures,
+    figures,
+    rprm_pages,
+    style,
+    timing_figure,
+    timing_pages,
+)
 
 SIZES = {
     "plot1_quintiles": (1500, 660),
@@ -26,10 +33,12 @@ def pixels(png):
     return image.imread(io.BytesIO(png), format="png")
 
 
-def test_both_adapters_have_the_five_plots_and_timing_has_one(report):
+def test_both_adapters_have_the_five_plots_timing_has_one_and_act4s_each_kind_once(report):
     stems = [picture.stem for picture in report.pictures()]
     plots = [f"{name}_{tag}" for tag in ("primary", "replication") for name in SIZES]
-    assert stems == [*plots, "timing_log_ratio"]
+    kinds = sorted(f"act4s_{name}" for name in act4s_pictures.DRAW)
+    assert [stem for stem in stems if not stem.startswith("act4s")] == [*plots, "timing_log_ratio"]
+    assert sorted(stem for stem in stems if stem.startswith("act4s")) == kinds
 
 
 def test_every_figure_is_a_png_of_its_size_and_not_blank(report):

@@ -6,6 +6,9 @@ from pathlib import Path
 from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.report import (
+    act4s_inputs,
+    act4s_pages,
+    act4s_published_pages,
     criteria,
     document,
     inputs,
@@ -16,7 +19,9 @@ from diffdraft.report import (
     style,
     timing_pages,
 )
-from diffdraft.report.inputs import Evidence, Place, Rprm, Timing
+from diffdraft.report.act4s_inputs import Act4s
+from diffdraft.report.evidence import Evidence
+from diffdraft.report.inputs import Place, Rprm, Timing
 
 EVIDENCE_LINES = {
     "measured": "evidence: rows measured on this machine",
@@ -28,11 +33,13 @@ def load(
     profile: str,
     kind: str,
     folders: dict[str, Path],
-    published: Path,
+    published: dict[str, Path],
     plans: Sequence[Path],
     results: Path,
 ) -> Evidence:
-    """Read everything a report shows; `folders` maps a study to its analysis folder.
+    """Read everything a report shows.
+
+    `folders` maps a study to its analysis folder, `published` one to the replay of its figures.
 
     Raises `UserError` that names the first file that is missing or does not fit.
     """
@@ -45,38 +52,50 @@ def load(
         rows = results / profile / study if committed else folder
         places[study] = Place(folder, rows, by_study[study], committed)
     rprm = inputs.load_rprm(places["rprm"])
-    timing = inputs.load_timing(places["paired_timing"])
+    act4s = act4s_inputs.load_act4s(places["act4s"])
     figures = results / "published" / "rprm.yaml"
-    replay = inputs.load_published(published, figures, rprm.plan)
-    return Evidence(profile, kind, rprm, timing, replay)
+    return Evidence(
+        profile=profile,
+        kind=kind,
+        rprm=rprm,
+        timing=inputs.load_timing(places["paired_timing"]),
+        act4s=act4s,
+        published=inputs.load_published(published["rprm"], figures, rprm.plan),
+        readings=act4s_inputs.load_readings(published["act4s"], act4s.plan),
+    )
 
 
 def compose(evidence: Evidence) -> document.Report:
     """The report as data, figures drawn."""
-    rprm, timing = evidence.rprm, evidence.timing
+    rprm, timing, act4s = evidence.studies
     with style.styled():
         sections = [
             rprm_pages.criteria_section(rprm),
             rprm_pages.figures_section(rprm),
             published_pages.published_section(rprm, evidence.published),
             timing_pages.timing_section(timing),
+            *act4s_pages.main_sections(act4s),
+            act4s_published_pages.published_section(act4s, evidence.readings),
             provenance_pages.limits_section(evidence),
             rprm_pages.models_section(rprm),
             published_pages.details_section(rprm, evidence.published),
+            *act4s_pages.detail_sections(act4s),
+            act4s_published_pages.published_details(evidence.readings),
             provenance_pages.plans_section(evidence),
             provenance_pages.provenance_section(evidence),
+            provenance_pages.records_section(evidence),
             provenance_pages.rerun_section(evidence.profile),
         ]
     return document.Report(
         title="What the registered experiments showed",
         profile=evidence.profile,
         evidence_line=EVIDENCE_LINES[evidence.kind],
-        studies=[card(rprm), card(timing)],
+        studies=[card(study) for study in evidence.studies],
         sections=sections,
     )
 
 
-def card(study: Rprm | Timing) -> document.Card:
+def card(study: Rprm | Timing | Act4s) -> document.Card:
     """The verdict of the scope that carries, and why."""
     verdict = study.verdict
     return document.Card(

@@ -66,6 +66,11 @@ class Rprm:
     adapters: list[Adapter]
     manifest: Json | None
 
+    @property
+    def metas(self) -> Mapping[str, Json]:
+        """What each measurement says about itself, by name."""
+        return {f"positions, {adapter.tag}": adapter.meta for adapter in self.adapters}
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -78,6 +83,11 @@ class Timing:
     meta: Json
     manifest: Json | None
 
+    @property
+    def metas(self) -> Mapping[str, Json]:
+        """What the measurement says about itself, by name."""
+        return {"timing": self.meta}
+
 
 @dataclass(frozen=True)
 class Published:
@@ -86,17 +96,6 @@ class Published:
     verdict: Verdict
     comparison: Json
     figures: Json
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Everything a report shows."""
-
-    profile: str
-    kind: str
-    rprm: Rprm
-    timing: Timing
-    published: Published
 
 
 @dataclass(frozen=True)
@@ -125,10 +124,15 @@ def read_table(path: Path, columns: str) -> pd.DataFrame:
 def judged(path: Path, plan: Plan) -> Verdict:
     """A verdict that was computed from this very plan."""
     verdict = load_verdict(path)
-    if verdict.plan_sha256 != plan.sha256:
-        action = "Judge again with this plan, or give the plan that was used"
-        raise UserError(path, "plan_sha256", verdict.plan_sha256, plan.sha256, action)
+    check_plan(path, verdict.plan_sha256, plan)
     return verdict
+
+
+def check_plan(path: Path, sha256: str, plan: Plan) -> None:
+    """Raise `UserError` unless a file was made with this very plan."""
+    if sha256 != plan.sha256:
+        action = "Judge again with this plan, or give the plan that was used"
+        raise UserError(path, "plan_sha256", sha256, plan.sha256, action)
 
 
 def registration(path: Path) -> Registration:
@@ -148,7 +152,8 @@ def _plan_file(path: Path, entries: list[ledger.Entry], reason: str = "") -> Pla
     return PlanFile(path.name, digest, frozen, reason)
 
 
-def _manifest(place: Place) -> Json | None:
+def manifest(place: Place) -> Json | None:
+    """The manifest of committed rows; rows measured here have none."""
     return files.read_json(place.rows / "MANIFEST.json") if place.committed else None
 
 
@@ -161,7 +166,7 @@ def load_rprm(place: Place) -> Rprm:
         registration=registration(place.plan),
         verdict=judged(place.analysis / "verdict.json", plan),
         adapters=[_adapter(place, tag) for tag in tags],
-        manifest=_manifest(place),
+        manifest=manifest(place),
     )
 
 
@@ -186,7 +191,7 @@ def load_timing(place: Place) -> Timing:
         verdict=judged(place.analysis / "verdict.json", plan),
         analysis=files.read_json(place.analysis / "analysis.json"),
         meta=files.read_json(place.rows / "timing_meta.json"),
-        manifest=_manifest(place),
+        manifest=manifest(place),
     )
 
 

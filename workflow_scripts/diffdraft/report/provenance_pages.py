@@ -7,7 +7,8 @@ from diffdraft.prereg.schema import Plan
 from diffdraft.report import cells, document
 from diffdraft.report.cells import Cell, Table
 from diffdraft.report.document import Block, Section
-from diffdraft.report.inputs import Evidence, Registration
+from diffdraft.report.evidence import Evidence
+from diffdraft.report.inputs import Registration
 
 Json = Mapping[str, Any]
 
@@ -27,16 +28,22 @@ FIRST = [
     "provenance.platform",
     "provenance.python",
 ]
-
+GLANCE = {
+    "provenance.git_sha": "commit",
+    "provenance.git_dirty": "uncommitted changes",
+    "provenance.started_utc": "started (UTC)",
+    "provenance.ended_utc": "ended (UTC)",
+    "provenance.cpu": "CPU",
+}
 
 SNAKEMAKE = ".venv/bin/snakemake --cores all"
-TARGETS = ("rprm", "paired_timing", "published")
+TARGETS = ("rprm", "paired_timing", "act4s", "published")
 
 
 def limits_section(evidence: Evidence) -> Section:
     """What the verdicts do not show, in the words of the plans."""
     blocks: list[Block] = []
-    for study in (evidence.rprm, evidence.timing):
+    for study in evidence.studies:
         blocks.append(document.heading(study.plan.title))
         blocks.append(document.bullets(study.verdict.does_not_show))
     return Section("limits", "What the verdicts do not show", blocks)
@@ -44,7 +51,7 @@ def limits_section(evidence: Evidence) -> Section:
 
 def plans_section(evidence: Evidence) -> Section:
     """What was registered: digests, dates, hypotheses and the choices stated in advance."""
-    studies = (evidence.rprm, evidence.timing)
+    studies = evidence.studies
     blocks = [document.table(_registrations([study.registration for study in studies]))]
     for study in studies:
         blocks += _plan_blocks(study.plan)
@@ -81,26 +88,50 @@ def _plan_blocks(plan: Plan) -> list[Block]:
 
 
 def provenance_section(evidence: Evidence) -> Section:
-    """What every measurement says about itself, and the manifests of committed rows."""
-    metas = {f"positions, {a.tag}": a.meta for a in evidence.rprm.adapters}
-    metas["timing"] = evidence.timing.meta
-    blocks = [document.table(table) for table in measurements(metas)]
-    for study in (evidence.rprm, evidence.timing):
-        if study.manifest is not None:
-            caption = f"Manifest of {study.plan.study}"
-            blocks.append(document.table(side_by_side(caption, {"value": study.manifest})))
+    """Code, machine and time of every measurement, and what all have in common."""
+    metas = _metas(evidence)
+    common, _ = measurements({f"{s}: {m}": e for s, by in metas.items() for m, e in by.items()})
+    blocks = [document.table(glance(metas)), document.table(common)]
     return Section("provenance", "Provenance", blocks)
 
 
-def measurements(metas: Mapping[str, Json]) -> list[Table]:
+def records_section(evidence: Evidence) -> Section:
+    """All that the measurements of each study say of themselves, and the manifests."""
+    blocks: list[Block] = []
+    for name, metas in _metas(evidence).items():
+        blocks.append(document.heading(f"Measurements of {name}"))
+        blocks += [document.table(table) for table in measurements(metas) if table.rows]
+    for study in evidence.studies:
+        if study.manifest is not None:
+            caption = f"Manifest of {study.plan.study}"
+            blocks.append(document.table(side_by_side(caption, {"value": study.manifest})))
+    return Section("records", "Records of the measurements", blocks, in_summary=False)
+
+
+def _metas(evidence: Evidence) -> dict[str, Mapping[str, Json]]:
+    return {study.plan.study: study.metas for study in evidence.studies}
+
+
+def glance(metas: Mapping[str, Mapping[str, Json]]) -> Table:
+    """One row a measurement: which code, whether it had uncommitted changes, and when it ran."""
+    rows = []
+    for study, by_name in metas.items():
+        for name, meta in by_name.items():
+            flat = dict(cells.flatten(meta))
+            row = [cells.text(study), cells.text(name)]
+            rows.append(row + [_value(key, flat.get(key, cells.NOTHING)) for key in GLANCE])
+    return Table("Measurements", ["study", "measurement", *GLANCE.values()], rows)
+
+
+def measurements(metas: Mapping[str, Json]) -> tuple[Table, Table]:
     """What all measurements have in common, and where they differ."""
     table = side_by_side("Measurements", metas)
     common = [row[:2] for row in table.rows if len({cell.text for cell in row[1:]}) == 1]
     differing = [row for row in table.rows if len({cell.text for cell in row[1:]}) > 1]
-    return [
+    return (
         Table("The same for every measurement", ["key", "value"], common),
         Table("By measurement", table.head, differing),
-    ]
+    )
 
 
 def side_by_side(caption: str, columns: Mapping[str, Json]) -> Table:
