@@ -17,6 +17,16 @@ Array = npt.NDArray[np.float64]
 Row = dict[str, Any]
 GIVEN_AND_NEXT = 2  # tokens of a cycle that accepts nothing: the clean one and the target's own
 BEFORE, INSIDE = "before", "inside"
+SLOT_COLUMNS = [
+    "arm",
+    "j",
+    "p_survive",
+    "slot_ms",
+    "cycle_ms",
+    "committed_per_cycle",
+    "break_even",
+    "pays",
+]
 
 
 def shares(accepted_N: npt.ArrayLike) -> Array:
@@ -87,7 +97,7 @@ def slot_break_even(cells: Cells, study: StudyRows) -> pd.DataFrame:
         padded = np.zeros(size - 1)
         padded[: min(len(survive), size - 1)] = survive[: size - 1]
         rows += [{"arm": arm, **row} for row in _slots(padded, size, cycle_ms[size], line.slope)]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=SLOT_COLUMNS)
 
 
 def _slots(survive_J: Array, size: int, cycle_ms: float, slot_ms: float) -> list[Row]:

@@ -177,7 +177,7 @@ def check_slots(run: RunRows, slots: pd.DataFrame, study: StudyRows) -> None:
     for where in cycles.index[counts != cycles["offered"]]:
         expected = f"{cycles['offered'][where]} of {', '.join(map(str, where))}"
         raise UserError(file, "slot", f"{counts[where]} slots", expected)
-    joined = slots.join(cycles, on=key, rsuffix="_cycle")
+    joined = slots.join(cycles.rename(columns={"accepted": "accepted_cycle"}), on=key)
     wrong = joined["slot"].gt(joined["offered"])
     wrong |= joined["accepted"].ne(joined["slot"].le(joined["accepted_cycle"]).astype(int))
     for row in joined[wrong].itertuples():

@@ -11,6 +11,15 @@ from diffdraft.studies.act4s.study_rows import StudyRows
 
 WHOLE = "whole"  # the part of a pass that is all of it
 PASS = ["dtype", "kind", "width"]
+MODEL_COLUMNS = [
+    "arm",
+    "block_size",
+    "expected_committed",
+    "model_cycle_ms",
+    "predicted_speedup",
+    "measured_speedup",
+    "measured_over_predicted",
+]
 Row = dict[str, Any]
 
 
@@ -99,4 +108,4 @@ def cost_model(
                     "measured_over_predicted": float(speedup[arm]) / predicted,
                 }
             )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=MODEL_COLUMNS)
