@@ -1,6 +1,6 @@
 """Tables of study `act4s` on correctness, cost, context, widths, repetition and confidence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -197,25 +197,3 @@ def plain(
     ]
     head = [words or key for key, words in keys.items()]
     return Table(caption, head + [words for words, _ in columns.values()], rows, note)
-
-
-def objects(caption: str, entries: Sequence[Json], note: str = "") -> Table:
-    """JSON objects as rows under the union of their keys; a truth value is coloured."""
-    keys = list(dict.fromkeys(key for entry in entries for key in entry))
-    rows = [[_value(entry.get(key)) for key in keys] for entry in entries]
-    return Table(caption, [key.replace("_", " ") for key in keys], rows, note)
-
-
-def _value(value: Any) -> Cell:
-    if isinstance(value, bool):
-        return Cell(cells.yes_no(value), cells.GOOD if value else cells.BAD)
-    if isinstance(value, int | float):
-        return cells.num(value, 6)
-    if isinstance(value, Mapping | list):
-        return cells.text(readings_line(value))
-    return cells.text(value)
-
-
-def readings_line(value: Any) -> str:
-    """Every leaf of a JSON value on one line."""
-    return "; ".join(f"{key}: {leaf}" if key else leaf for key, leaf in cells.flatten(value))

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from diffdraft.report import act4s_detail_tables as details
-from diffdraft.report import cells, document
+from diffdraft.report import cells, document, published_pages
 from diffdraft.report.act4s_inputs import Act4s
 from diffdraft.report.cells import Cell, Table
 from diffdraft.report.document import Section
@@ -34,10 +33,11 @@ def published_section(study: Act4s, readings: Json) -> Section:
 
 def published_details(readings: Json) -> Section:
     """Each criterion under each reading, and the checks of the published record."""
-    blocks = [document.table(outcome_table(readings["readings"]))]
-    if readings["checks"]:
-        caption = "Checks of the published record"
-        blocks.append(document.table(details.objects(caption, readings["checks"])))
+    blocks = [
+        document.table(outcome_table(readings["readings"])),
+        document.table(misses_table(readings["checks"])),
+        document.table(published_pages.recomputed(readings)),
+    ]
     title = "Act IV-S: published criteria and checks"
     return Section("act4s-published-details", title, blocks, in_summary=False)
 
@@ -48,18 +48,23 @@ def gates_table(gates: list[Json]) -> Table:
         [
             cells.num(gate["gate"]),
             cells.text(gate["result"]),
-            cells.text(details.readings_line(gate["criteria"])),
+            cells.text(_each(gate["criteria"])),
             cells.text(_told(gate["replayed"])),
             cells.agreement(gate["equal"]),
         ]
         for gate in gates
     ]
-    head = ["gate", "as published", "our criteria, met", "our engine", "outcome"]
+    head = ["gate", "as published", "our criteria", "our engine", "outcome"]
     return Table("The published gates, judged by our plan", head, rows)
 
 
 def _told(value: bool | str | None) -> str | None:
     return ("met" if value else "not met") if isinstance(value, bool) else value
+
+
+def _each(values: Json) -> str:
+    """Names with what came out of each, on one line."""
+    return "; ".join(f"{name}: {_told(value)}" for name, value in values.items())
 
 
 def readings_table(readings: list[Json]) -> Table:
@@ -87,7 +92,7 @@ def depends_table(entries: list[Json]) -> Table:
         [
             cells.text(entry["what"]),
             cells.text(entry["by"]),
-            cells.text(details.readings_line(entry["readings"])),
+            cells.text(_each(entry["readings"])),
             cells.text(entry["says"]),
         ]
         for entry in entries
@@ -104,6 +109,22 @@ def outcome_table(readings: list[Json]) -> Table:
         rows.append([*_names(reading), *(_outcome(outcomes.get(name)) for name in ids)])
     head = ["estimator", "prompts", "rule of correctness", *ids]
     return Table("Every criterion under every reading", head, rows)
+
+
+def misses_table(checks: list[Json]) -> Table:
+    """Printed figures that other printed figures contradict."""
+    rows = [
+        [
+            cells.text(miss["figure"]),
+            cells.text(check["check"]),
+            cells.num(miss["printed"], 6),
+            cells.num(miss["recomputed"], 6),
+        ]
+        for check in checks
+        for miss in check["misses"]
+    ]
+    head = ["figure", "check", "printed", "recomputed"]
+    return Table("Published figures that others contradict", head, rows)
 
 
 def _outcome(value: bool | None) -> Cell:
