@@ -20,7 +20,8 @@ class Request:
 
     `adapter` is None for an untrained one of rank `rank`; `shuffled` and `corpus` are needed by
     the runs `controls` and `context` only. `origin` is what else the pieces depend on (plan,
-    profile), and goes into the meta file. `prefix` begins the name of every file.
+    profile, all seeds of the plan), and goes into the meta file. `prefix` begins the names of all
+    files.
     """
 
     name: str
@@ -57,7 +58,6 @@ class Request:
     def identity(self, fingerprint: str) -> dict[str, Any]:
         """All that a finished prompt depends on."""
         return {
-            **self.origin,
             "run": self.name,
             "arms": list(self.design.arms),
             "workload_sha256": files.sha256_file(self.workload),
@@ -74,6 +74,7 @@ class Request:
             "seeds": self.seeds.model_dump(),
             "code": code_digest(self.script),
             "packages": provenance.package_versions(),
+            **self.origin,
         }
 
 

@@ -62,6 +62,7 @@ def measure_planned(
         "profile": profile.name,
         "profile_sha256": check_profile(plan, profile, profile_file),
         "plan_sha256": plan.sha256,
+        "seeds": plan.seeds,
         "adapter": check_adapter(adapter, read_adapter(adapter)[1], profile, plan, ADAPTER_ARM),
     }
     if shuffled := extra.get("shuffled"):

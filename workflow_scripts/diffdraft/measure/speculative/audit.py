@@ -1,0 +1,185 @@
+"""The divergence audit of an existing row file, against the target that wrote it."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from diffdraft import files
+from diffdraft.errors import UserError
+from diffdraft.measure.divergence import DivergenceAudit
+from diffdraft.measure.speculative.passages import CATEGORY, passages
+from diffdraft.measure.speculative.protocol import BASELINE, Row
+from diffdraft.measure.speculative.record import frame, text_of
+from diffdraft.measure.workloads import EncodedPrompt, Workload
+from diffdraft.rows import read_rows
+from diffdraft.studies.act4s.audit import is_beyond
+from diffdraft.studies.act4s.design import RunDesign
+from diffdraft.studies.act4s.references import check_references, reference_ids
+from diffdraft.studies.act4s.study_rows import RunRows
+from diffdraft.targets.load import DTYPES, Target, load_target
+
+CELL = ["prompt_id", "prompt_tokens", "max_tokens", "dtype", "repeat"]
+KEY = ["prompt_id", "category", "prompt_tokens", "max_tokens", "arm", "repeat"]
+ARITHMETIC = "ARITHMETIC: every divergence is within one unit in the last place of a tie"
+DEFECT = "DEFECT: at least one divergence has a clear preference of the target"
+IDENTICAL = "IDENTICAL: no generation differs from the native one"
+
+
+def read_generations(file: Path) -> pd.DataFrame:
+    """The rows of a run, whole: no arm missing, and what they say of themselves true.
+
+    Raises:
+        UserError: a damaged file, one that is not as its meta file says, an arm that is missing
+            for a prompt, or a row that misstates where it leaves the native text.
+    """
+    generations = read_rows(file, "generations")
+    check_complete(generations, file)
+    check_lengths(generations, file)
+    empty = pd.DataFrame()
+    check_references(RunRows(file, RunDesign((), (), 0), generations, empty, empty), BASELINE)
+    found = files.sha256_file(file)
+    recorded = recorded_meta(file).get("rows", {}).get(file.name, found)
+    if recorded != found:
+        raise UserError(file, "sha256", found, f"{recorded}, as its meta file says")
+    return generations
+
+
+def recorded_meta(file: Path) -> dict[str, Any]:
+    """What the meta file beside a row file says; nothing if there is none."""
+    meta = file.with_name(f"{file.stem}_meta.json")
+    return files.read_json(meta) if meta.is_file() else {}
+
+
+def check_complete(generations: pd.DataFrame, file: Path) -> None:
+    """Every prompt, length, precision and repeat has every arm of the file, and every repeat.
+
+    Raises `UserError` with the first that is missing.
+    """
+    arms = [BASELINE, *(arm for arm in generations["arm"].unique() if arm != BASELINE)]
+    repeats = range(int(generations["repeat"].max()) + 1)
+    present = set(generations[[*CELL, "arm"]].itertuples(index=False, name=None))
+    texts = generations[CELL[:-1]].drop_duplicates().itertuples(index=False, name=None)
+    for text in texts:
+        for repeat in repeats:
+            for arm in arms:
+                if (*text, repeat, arm) not in present:
+                    said = f"prompt {text[0]} ({text[1]} tokens), {text[2]} new, {text[3]}"
+                    found = f"no {arm} for {said}, repeat {repeat}"
+                    raise UserError(file, "arm", found, "every arm of the file for every prompt")
+
+
+def check_lengths(generations: pd.DataFrame, file: Path) -> None:
+    """Every generation has all of its tokens: there are no stop ids."""
+    for row in generations[generations["tokens"] != generations["max_tokens"]].itertuples():
+        found = f"{row.tokens} of prompt {row.prompt_id}, arm {row.arm}, repeat {row.repeat}"
+        raise UserError(file, "tokens", found, f"{row.max_tokens}, as many as asked for")
+
+
+def audit_file(
+    file: Path,
+    target_folder: Path,
+    workload: Workload,
+    corpus: Path | None,
+    context_seed: int,
+    tolerance: float,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The generations of a row file, and a row of `divergences` for each that differs.
+
+    Raises:
+        UserError: whatever `read_generations` refuses, another target than the meta file names,
+            or prompts that are not those of the file.
+    """
+    generations = read_generations(file)
+    meta = recorded_meta(file)
+    found: list[Row] = []
+    for dtype, part in generations.groupby("dtype", sort=False):
+        target = target_in(target_folder, str(dtype))
+        named = meta.get("target_fingerprint", target.fingerprint)
+        if named != target.fingerprint:
+            field = "target_fingerprint"
+            raise UserError(file, field, named, f"{target.fingerprint}, of {target_folder}")
+        prompts = prompt_ids(part, file, target, workload, corpus, context_seed)
+        audit = DivergenceAudit(target.model, tolerance)
+        references = reference_ids(part, BASELINE)
+        for record, reference in zip(part.to_dict("records"), references, strict=True):
+            row = {str(name): value for name, value in record.items()}
+            prompt = prompts[row["prompt_id"], row["prompt_tokens"]]
+            native = [int(token) for token in reference.split()]
+            if measured := audit.row(prompt, native, text_of(row)):
+                found.append({name: row[name] for name in KEY} | measured)
+    return generations, frame(found, "divergences")
+
+
+def target_in(folder: Path, dtype: str) -> Target:
+    """The target in the precision of the rows."""
+    chosen = next(name for name in DTYPES if name == dtype)
+    return load_target(folder, chosen)
+
+
+def prompt_ids(
+    rows: pd.DataFrame,
+    file: Path,
+    target: Target,
+    workload: Workload,
+    corpus: Path | None,
+    context_seed: int,
+) -> dict[tuple[str, int], list[int]]:
+    """Token ids of the prompts of some rows, by name and length.
+
+    Raises `UserError` where the suite, or the passages of the corpus, are others.
+    """
+    known: dict[str, list[EncodedPrompt]] = defaultdict(list)
+    for prompt in workload.prompts:
+        encoded = list(target.tokenizer.encode(prompt.text))
+        known[prompt.id].append(EncodedPrompt(prompt.id, prompt.category, encoded))
+    for passage in context_passages(rows, file, corpus, context_seed):
+        known[passage.id].append(passage)
+    ids: dict[tuple[str, int], list[int]] = {}
+    for name, tokens in zip(rows["prompt_id"], rows["prompt_tokens"], strict=True):
+        if (name, tokens) in ids:
+            continue
+        fitting = [prompt.ids for prompt in known[name] if len(prompt.ids) == tokens]
+        if not fitting:
+            expected = f"a prompt of {workload.name} with as many tokens, or a passage"
+            raise UserError(file, "prompt_id", f"{name} of {tokens} tokens", expected)
+        ids[name, tokens] = fitting[0]
+    return ids
+
+
+def context_passages(
+    rows: pd.DataFrame, file: Path, corpus: Path | None, seed: int
+) -> list[EncodedPrompt]:
+    """The passages that rows of the run `context` continue; none for other rows."""
+    contexts = rows[rows["category"] == CATEGORY]
+    if contexts.empty:
+        return []
+    if corpus is None:
+        raise UserError("--corpus", "folder", "nothing", f"where the passages of {file} are")
+    lengths = sorted(int(length) for length in contexts["prompt_tokens"].unique())
+    drawn = passages(corpus, lengths, contexts["prompt_id"].nunique(), seed)
+    return [passage for prompts in drawn for passage in prompts]
+
+
+def audit_report(generations: pd.DataFrame, divergences: pd.DataFrame, tolerance: float) -> str:
+    """Counts, both rules, and a verdict line."""
+    drafted = generations[generations["arm"] != BASELINE]
+    rows = divergences[divergences["arm"] != BASELINE]
+    ties, beyond = rows["exact_tie"] == 1, is_beyond(rows, tolerance)
+    native = generations[generations["arm"] == BASELINE]
+    verdict = DEFECT if beyond.any() else IDENTICAL if rows.empty else ARITHMETIC
+    counts = {
+        "generations checked": len(drafted),
+        "identical": int(drafted["identical"].sum()),
+        "divergent": len(rows),
+        "exact ties": int(ties.sum()),
+        "within one ULP, no tie": int((~beyond & ~ties).sum()),
+        "beyond one ULP": int(beyond.sum()),
+        "largest gap in ULPs": "-" if rows.empty else f"{rows['gap_in_ulps'].max():.3g}",
+        "native runs that repeat": f"{int(native['identical'].sum())}/{len(native)}",
+        "rule of exact ties": "PASS" if ties.all() else "FAIL",
+        "rule of one ULP": "FAIL" if beyond.any() else "PASS",
+    }
+    width = max(map(len, counts))
+    return "\n".join([*(f"{name:<{width}}  {value}" for name, value in counts.items()), verdict])
