@@ -164,7 +164,7 @@ def test_a_drafter_may_propose_nothing(target, text):
 
 
 def test_the_policy_is_asked_before_and_told_after(target, text):
-    class Growing(FixedBlock):
+    class Growing:
         sizes, told = [], []
 
         def block_size(self):
@@ -174,7 +174,7 @@ def test_the_policy_is_asked_before_and_told_after(target, text):
         def observe(self, cycle, logits_WV):
             self.told.append((cycle.block_size, logits_WV.shape))
 
-    policy = Growing(0)
+    policy = Growing()
     drafter = parts.Scripted(text, target.vocab_size)
     acceptance = module.Acceptance
     acceptance = parts.GreedyAcceptance()
