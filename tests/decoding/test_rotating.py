@@ -92,7 +92,7 @@ def test_restore_is_exact_however_often(fill, block):
         assert state(cache) == before
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(
     window=st.integers(2, 9),
     fill=st.lists(st.integers(1, 12), max_size=5),
@@ -195,8 +195,8 @@ def test_a_full_or_empty_commit_is_bit_equal_to_the_oracle(gemma, fill):
 
 
 @pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
-@pytest.mark.parametrize("prompt_tokens", [1, 3, W, 10])
+@pytest.mark.parametrize("size", [1, 4, 8])
+@pytest.mark.parametrize("prompt_tokens", [1, 10])
 def test_drafted_text_past_the_window_is_the_text_without_a_cache(gemma, prompt_tokens, size, kind):
     prompt = parts.PROMPT[:prompt_tokens]
     expected = list(prompt)

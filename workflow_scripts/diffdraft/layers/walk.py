@@ -37,12 +37,11 @@ def walk_layers(
 
 
 def head(model: Any, h_BTD: mx.array) -> mx.array:
-    """Logits [B, T, vocabulary] of final hidden states: the model's readout, or its tied embedding.
+    """Logits [B, T, vocabulary] of final hidden states.
 
-    A tied model of `mlx_lm` has no `lm_head`; Gemma 3 says so itself, the others in their `args`.
+    A tied model of `mlx_lm` has no `lm_head`, wherever else it says that it is tied: Qwen in its
+    `args`, Gemma 3 in the model itself.
     """
     text = text_model(model)
-    tied = getattr(text, "tie_word_embeddings", False)
-    if tied or not hasattr(text, "lm_head"):
-        return text.model.embed_tokens.as_linear(h_BTD)
-    return text.lm_head(h_BTD)
+    readout = text.lm_head if hasattr(text, "lm_head") else text.model.embed_tokens.as_linear
+    return readout(h_BTD)
