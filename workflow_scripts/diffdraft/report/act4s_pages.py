@@ -84,10 +84,16 @@ def subset_line(study: Act4s) -> str:
 
 def speed_section(study: Act4s) -> Section:
     """Speed of the fixed block sizes, over prompts, categories and lengths."""
-    busy = study.analysis["busy_rows"]
+    native, busy = study.analysis["native"], study.analysis["busy_rows"]
+    machine = [
+        "Native runs that repeat the tokens of the first: share "
+        f"{cells.number(native['reproducible'])}, standard deviation "
+        f"{cells.number(native['repeat_sd_log'], 4)} of the logarithm of their time.",
+        f"Runs taken while the machine was busy, and kept: {cells.number(busy)}.",
+    ]
     blocks = [
         document.paragraph(subset_line(study)),
-        document.paragraph(f"Runs taken while the machine was busy: {cells.number(busy)}, kept."),
+        document.bullets(machine),
         document.table(tables.speed_table(study)),
         show(study, "block_size"),
         show(study, "category"),

@@ -12,28 +12,32 @@ Json = Mapping[str, Any]
 
 
 def published_section(study: Act4s, readings: Json) -> Section:
-    """The published verdict, every reading of the published figures, and what depends on it."""
+    """The published verdict, and the one of every reading of the published figures."""
+    carried = study.verdict.carried
+    verdicts = [
+        f"published verdict: {readings['published_verdict']}",
+        f"ours, by scope {carried.scope}: {carried.verdict}",
+    ]
     intro = (
-        f"Published verdict: {readings['published_verdict']} "
-        f"Ours, by scope {study.verdict.carried.scope}: {study.verdict.carried.verdict} "
         "The published figures went through the criteria of the same plan, once for each "
         "estimator, subset of prompts and rule of correctness. They are of another target and "
         "machine, so digits are not comparable."
     )
     basis = [line for line in readings["basis"].values() if isinstance(line, str)]
     blocks = [
+        document.bullets(verdicts),
         document.paragraph(intro),
         document.bullets(basis),
         document.table(gates_table(readings["as_published"]["gates"])),
         document.table(readings_table(readings["readings"])),
-        document.table(depends_table(readings["depends_on"])),
     ]
     return Section("act4s-published", "Act IV-S: the published figures, read anew", blocks)
 
 
 def published_details(readings: Json) -> Section:
-    """Each criterion under each reading, and the checks of the published record."""
+    """What hangs on the reading, each criterion under each, and checks of the published record."""
     blocks = [
+        document.table(depends_table(readings["depends_on"])),
         document.table(outcome_table(readings["readings"])),
         document.table(misses_table(readings["checks"])),
         document.table(published_pages.recomputed(readings)),
