@@ -11,7 +11,7 @@ from mlx.utils import tree_flatten
 from diffdraft import files
 from diffdraft.config import load_profile
 from diffdraft.layers.adapter_file import save_adapter
-from diffdraft.measure.speculative import request
+from diffdraft.measure.speculative import request, runs
 from diffdraft.targets.architecture import model_config
 from diffdraft.targets.corpus import train_tokenizer
 from diffdraft.targets.random import TINY
@@ -29,6 +29,7 @@ TEXT = {
     "max_position_embeddings": 96,
 }
 LOAD = 0.125
+FEW = 5
 SAMPLE = {
     "tokens": 4,
     "repeats": 2,
@@ -118,3 +119,9 @@ def write_target(folder: Path, tokenizer, seed: int) -> None:
 def no_waiting(monkeypatch, load=lambda: LOAD) -> None:
     """Do not look at the machine's load before every run, which takes a tenth of a second."""
     monkeypatch.setattr(request, "Protocol", partial(request.Protocol, load=load))
+
+
+def few_prompts(monkeypatch) -> None:
+    """Decode the first prompts of the suite only."""
+    encode = runs.encode_workload
+    monkeypatch.setattr(runs, "encode_workload", lambda *arguments: encode(*arguments)[:FEW])
