@@ -1,5 +1,6 @@
 """A small study of each kind, analysed and judged by the real code, laid out as the rules do."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from diffdraft.studies.published import replay
 from diffdraft.studies.rprm import run as rprm
 from tests import synthetic
 
-from . import act4s_folder
+from . import act4s_folder, act4s_made
 
 ROOT = Path(__file__).parents[2]
 TAGS = ("primary", "replication")
@@ -122,3 +123,16 @@ def evidence(tree):
 @pytest.fixture(scope="session")
 def report(evidence):
     return build.compose(evidence)
+
+
+@pytest.fixture(scope="session")
+def pooled(evidence):
+    return evidence.act4s
+
+
+@pytest.fixture(scope="session")
+def both(pooled):
+    """The same study with loop-free prompts."""
+    tables = act4s_made.tables(act4s_made.SUBSETS)
+    analysis = act4s_folder.analysis(act4s_made.SUBSETS)
+    return dataclasses.replace(pooled, tables=tables, analysis=analysis)
