@@ -17,17 +17,18 @@ include: "rules/corpus.smk"
 include: "rules/target.smk"
 include: "rules/adapters.smk"
 include: "rules/measure.smk"
+include: "rules/act4s.smk"
 include: "rules/analyse.smk"
 include: "rules/judge.smk"
 include: "rules/report.smk"
 
 
 rule all:
-    """Everything for the active profile: train, measure, analyse, judge, report (the default)."""
+    """Train, then measure, judge and report rprm and paired_timing (the default)."""
     default_target: True
     input:
         f"{BUILD}/report/measured/index.html",
-        comparisons_with_committed,
+        comparisons(*FIRST_STUDIES),
 
 
 rule rprm:
@@ -42,10 +43,19 @@ rule paired_timing:
         f"{BUILD}/measured/paired_timing/verdict.json",
 
 
+rule act4s:
+    """Measure, judge and report the study act4s: does a drafter pay, and at which width?"""
+    input:
+        f"{BUILD}/measured/act4s/verdict.json",
+        f"{BUILD}/report/measured/act4s/index.html",
+        comparisons("act4s"),
+
+
 rule reanalyse:
-    """Derive every verdict and the report again from committed rows; runs no model."""
+    """Derive every verdict and the reports again from committed rows; runs no model."""
     input:
         f"{BUILD}/report/committed/index.html",
+        f"{BUILD}/report/committed/act4s/index.html",
         expand(f"{BUILD}/committed/{{study}}/comparison.json", study=STUDIES),
 
 
@@ -61,6 +71,13 @@ rule reanalyse_paired_timing:
         f"{BUILD}/committed/paired_timing/comparison.json",
 
 
+rule reanalyse_act4s:
+    """Derive the verdict of act4s again from committed rows; runs no model."""
+    input:
+        f"{BUILD}/committed/act4s/comparison.json",
+        f"{BUILD}/report/committed/act4s/index.html",
+
+
 rule compare:
     """Do the verdicts measured here, and those derived again, equal the committed ones?"""
     input:
@@ -72,6 +89,6 @@ rule compare:
 
 
 rule report:
-    """The report on what was measured here, as HTML and Markdown."""
+    """The report on rprm and paired_timing measured here, as HTML and Markdown."""
     input:
         f"{BUILD}/report/measured/index.html",

@@ -47,3 +47,27 @@ rule analyse_paired_timing:
         "python workflow_scripts/logged.py {log}"
         " analyse_paired_timing.py --plan {input.plan} --timing {input.timing}"
         " --cycles {input.cycles} --out-dir {params.out}"
+
+
+rule analyse_act4s:
+    """Metrics and tables of act4s, from the rows of all its runs."""
+    input:
+        plan="prereg/act4s.yaml",
+        rows=rows_of("act4s"),
+    output:
+        analysis=f"{BUILD}/{{evidence}}/act4s/analysis.json",
+        metrics=f"{BUILD}/{{evidence}}/act4s/metrics.json",
+        tables=expand(
+            f"{BUILD}/{{{{evidence}}}}/act4s/{{table}}.csv", table=ACT4S_TABLES
+        ),
+    log:
+        f"{BUILD}/logs/analyse_act4s_{{evidence}}.txt",
+    conda:
+        "../envs/analysis.yaml"
+    params:
+        version=code_digest(SCRIPTS / "analyse_act4s.py"),
+        rows=lambda wildcards, input: folder(input.rows),
+        out=lambda wildcards, output: folder(output),
+    shell:
+        "python workflow_scripts/logged.py {log}"
+        " analyse_act4s.py --plan {input.plan} --rows {params.rows} --out-dir {params.out}"

@@ -18,9 +18,12 @@ from diffdraft.config import TAGS, load_profile
 from diffdraft.errors import UserError
 from diffdraft.prereg import ledger, registry
 from diffdraft.prereg.amendments import amendment_files
+from diffdraft.studies.act4s.design import TABLES as ACT4S_TABLES
 
 SCRIPTS = Path(workflow.basedir) / "workflow_scripts"
 STUDIES = tuple(registry.STUDIES)
+# What a newcomer runs first; Act IV-S takes longer and is asked for by name.
+FIRST_STUDIES = ("rprm", "paired_timing")
 EVIDENCE = ("measured", "committed")
 
 
@@ -62,6 +65,7 @@ SETTINGS = checked(load_profile, PROFILE_FILE).model_dump(mode="json")
 LEDGER = checked(ledger.read, "prereg")
 BUILD = f"build/{PROFILE}"
 RESULTS = f"results/{PROFILE}"
+ACT4S = f"{BUILD}/measured/act4s"
 # Most of MLX's CPU work is single-threaded, so steps on a tiny model run side by side; a larger
 # model has the machine to itself.
 MODEL_THREADS = 1 if PROFILE == "tiny" else workflow.cores
@@ -113,22 +117,60 @@ def rows(name):
     return path
 
 
-def records(wildcards):
-    """What a report tells of how its rows were measured, under the evidence root it is for."""
-    metas = ["rprm/positions_primary_meta.json", "rprm/positions_replication_meta.json"]
-    metas.append("paired_timing/timing_meta.json")
-    if wildcards.evidence == "measured":
-        return [f"{BUILD}/measured/{name}" for name in metas]
-    manifests = [f"{study}/MANIFEST.json" for study in STUDIES]
-    return [f"{RESULTS}/{name}" for name in [*metas, *manifests]]
+def rows_of(study):
+    """Input function: all that is measured in a study, under the evidence root of the job."""
+    names = registry.STUDIES[study].files()
+    return lambda wildcards: [rows(f"{study}/{name}")(wildcards) for name in names]
 
 
-def comparisons_with_committed(wildcards):
-    """Comparisons of measured with committed verdicts, for the studies that have evidence."""
-    committed = [
-        study for study in STUDIES if Path(f"{RESULTS}/{study}/verdict.json").exists()
-    ]
-    return [f"{BUILD}/measured/{study}/comparison.json" for study in committed]
+def records(*studies):
+    """Input function: what a report tells of how its rows were measured."""
+
+    def paths(wildcards):
+        metas = [
+            f"{study}/{name}"
+            for study in studies
+            for name in sorted(set(registry.STUDIES[study].metas.values()))
+        ]
+        if wildcards.evidence == "measured":
+            return [f"{BUILD}/measured/{name}" for name in metas]
+        manifests = [f"{study}/MANIFEST.json" for study in studies]
+        return [f"{RESULTS}/{name}" for name in [*metas, *manifests]]
+
+    return paths
+
+
+def comparisons(*studies):
+    """Input function: comparisons of measured with committed verdicts, where there is evidence."""
+
+    def paths(wildcards):
+        committed = [
+            study
+            for study in studies
+            if Path(f"{RESULTS}/{study}/verdict.json").exists()
+        ]
+        return [f"{BUILD}/measured/{study}/comparison.json" for study in committed]
+
+    return paths
+
+
+def act4s_needs(wildcards):
+    """What only one of the runs needs, by the name of the script's option."""
+    return {
+        "adaptive": {"ksweep": f"{ACT4S}/ksweep.csv"},
+        "context": {"corpus": f"{BUILD}/corpus/prompts.npy"},
+        "controls": {
+            "shuffled": f"{BUILD}/adapters/primary_shuffled/adapter.safetensors"
+        },
+    }.get(wildcards.get("run"), {})
+
+
+def act4s_options(wildcards, input):
+    """Those needs as options of the script, which takes the corpus as a folder."""
+    paths = dict(act4s_needs(wildcards))
+    if "corpus" in paths:
+        paths["corpus"] = folder([paths["corpus"]])
+    return [word for name, path in paths.items() for word in (f"--{name}", path)]
 
 
 def hold_run_lock():

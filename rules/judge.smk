@@ -42,6 +42,26 @@ rule judge_paired_timing:
         " judge.py --plan {input.plan} --metrics {input.metrics} --out {output}"
 
 
+rule judge_act4s:
+    """The verdict of act4s: the plan's criteria over its metrics."""
+    input:
+        plan="prereg/act4s.yaml",
+        amendments=amendments("act4s"),
+        metrics=f"{BUILD}/{{evidence}}/act4s/metrics.json",
+    output:
+        f"{BUILD}/{{evidence}}/act4s/verdict.json",
+    log:
+        f"{BUILD}/logs/judge_act4s_{{evidence}}.txt",
+    conda:
+        "../envs/analysis.yaml"
+    params:
+        version=code_digest(SCRIPTS / "judge.py"),
+        registered=registered("act4s"),
+    shell:
+        "python workflow_scripts/logged.py {log}"
+        " judge.py --plan {input.plan} --metrics {input.metrics} --out {output}"
+
+
 rule rprm_stage2:
     """Stage 2 of rprm, as far as the plan lets it run: a STOP ends here, with its reason."""
     input:

@@ -127,7 +127,7 @@ def report(evidence):
 
 @pytest.fixture(scope="session")
 def pooled(evidence):
-    return evidence.act4s
+    return evidence.act4s.study
 
 
 @pytest.fixture(scope="session")

@@ -103,13 +103,13 @@ def test_native_decoding_has_no_ratio_to_itself(pooled):
 
 
 def test_published_readings_depend_on_the_rule_and_say_so(pooled, evidence):
-    section = act4s_published_pages.published_section(pooled, evidence.readings)
+    section = act4s_published_pages.published_section(pooled, evidence.act4s.readings)
     tables = {b.value.caption: texts(b.value) for b in section.blocks if b.kind == "table"}
     rows = tables["Verdict of the published figures by reading"]
     assert [row[3:] for row in rows if row[2] == "exact_tie"] == [
         ["NOT LOSSLESS", "g1_correct"]
     ] * 2
-    depends = act4s_published_pages.depends_table(evidence.readings["depends_on"])
+    depends = act4s_published_pages.depends_table(evidence.act4s.readings["depends_on"])
     assert texts(depends)[0][2:] == [
         "exact_tie: not met; one_ulp: met",
         "Gate 1 depends on the rule.",
@@ -120,7 +120,7 @@ def test_published_readings_depend_on_the_rule_and_say_so(pooled, evidence):
 
 
 def test_published_figures_that_contradict_one_another_are_named(evidence):
-    section = act4s_published_pages.published_details(evidence.readings)
+    section = act4s_published_pages.published_details(evidence.act4s.readings)
     _, outcomes, misses, checks = (block.value for block in section.blocks)
     assert texts(misses) == [["ksweep uno_k4", "speed-ups", "1.200000", "1.201200"]]
     assert texts(checks) == [["ksweep", "speed-ups", "6", "0.001200", "differs"]]

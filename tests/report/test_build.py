@@ -54,10 +54,10 @@ def test_a_verdict_that_opens_the_stage_is_not_called_a_stop(report):
 
 def test_a_verdict_by_a_draft_says_so_at_once(report, evidence):
     """The plans of the small study are drafts."""
-    frozen = evidence.rprm.verdict.model_copy(
+    frozen = evidence.rprm.study.verdict.model_copy(
         update={"plan_frozen": Frozen(sha256="0" * 64, date="2026-01-01T00:00:00+00:00")}
     )
-    card = build.card(dataclasses.replace(evidence.rprm, verdict=frozen))
+    card = build.card(dataclasses.replace(evidence.rprm.study, verdict=frozen))
     for text in (render.html(report), render.markdown(report)):
         assert text.count("PLAN NOT FROZEN") == 3
     registered = dataclasses.replace(report, studies=[card])
@@ -65,10 +65,10 @@ def test_a_verdict_by_a_draft_says_so_at_once(report, evidence):
         assert "PLAN NOT FROZEN" not in text
 
 
-@pytest.mark.parametrize("study", ["rprm", "timing", "act4s"])
+@pytest.mark.parametrize("study", [0, 1, 2])
 def test_every_comparison_is_a_row_with_value_interval_bound_and_outcome(page, evidence, study):
-    verdict = getattr(evidence, study).verdict
-    expected = {"rprm": 9, "timing": 3, "act4s": 13}[study]
+    verdict = evidence.studies[study].verdict
+    expected = [9, 3, 13][study]
     for scope, judged in verdict.scopes.items():
         role = "carries the verdict" if scope == verdict.carried.scope else "reported"
         [caption] = [c for c in page.tables if c.startswith(f"{scope}: {judged.verdict} ({role}")]
@@ -86,11 +86,11 @@ def test_every_comparison_is_a_row_with_value_interval_bound_and_outcome(page, e
 
 
 def test_published_values_stand_beside_ours(page, evidence):
-    published = evidence.published
+    published = evidence.rprm.published
     assert published.verdict.carried.verdict == "FAIL"
     for scope, judged in published.verdict.scopes.items():
         _, *rows = page.tables[scope]
-        ours = evidence.rprm.verdict.scopes[scope]
+        ours = evidence.rprm.study.verdict.scopes[scope]
         for (_, our), (_, their), row in zip(parts(ours), parts(judged), rows, strict=True):
             assert row[0].startswith(our.metric)
             values = [cells.number(criteria.compared(part)) for part in (our, their)]
@@ -150,11 +150,11 @@ def test_write_puts_page_summary_and_figures(report, tmp_path):
 
 def test_committed_evidence_takes_metadata_from_results(tree):
     evidence = tree.load("committed")
-    assert evidence.rprm.manifest["code"]["commit"] == "fedcba"
-    assert evidence.act4s.manifest["study"] == "act4s"
-    assert evidence.act4s.metas["cost"]["adapter_sha256"] == "adapter of primary"
-    assert evidence.rprm.adapters[1].meta["adapter_sha256"] == "adapter of replication"
-    assert tree.load("measured").rprm.manifest is None
+    assert evidence.rprm.study.manifest["code"]["commit"] == "fedcba"
+    assert evidence.act4s.study.manifest["study"] == "act4s"
+    assert evidence.act4s.study.metas["cost"]["adapter_sha256"] == "adapter of primary"
+    assert evidence.rprm.study.adapters[1].meta["adapter_sha256"] == "adapter of replication"
+    assert tree.load("measured").rprm.study.manifest is None
     assert set(build.EVIDENCE_LINES) == {"measured", "committed"}
 
 
@@ -247,3 +247,22 @@ def test_reporting_imports_no_mlx():
     )
     command = [sys.executable, "-c", code, str(ROOT / "workflow_scripts")]
     assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_a_page_can_be_about_one_study(tree):
+    folders = {"act4s": tree.analysis("act4s")}
+    alone = build.load("tiny", "measured", folders, tree.published, tree.plans, tree.results)
+    report = build.compose(alone)
+    assert [card.study for card in report.studies] == ["act4s"]
+    text = render.markdown(report)
+    assert "snakemake --cores all --config profile=tiny -- act4s" in text
+    assert "paired_timing" not in text.replace("The committed rows of paired_timing", "")
+
+
+def test_a_study_without_its_replay_is_refused(tree, tmp_path):
+    common = ("--profile", "tiny", "--evidence", "measured", "--plans", *tree.plans)
+    done = script(*common, "--act4s", tree.analysis("act4s"), "--out-dir", tmp_path / "out")
+    assert done.returncode == 3
+    assert done.stderr == (
+        "error: report.py: --published-act4s: found nothing; expected a folder\n"
+    )

@@ -26,7 +26,7 @@ SIZES = {
 
 @pytest.fixture(scope="module")
 def primary(evidence):
-    return evidence.rprm.adapters[0]
+    return evidence.rprm.study.adapters[0]
 
 
 def pixels(png):
@@ -177,4 +177,4 @@ def test_every_prompt_is_a_dot_in_the_row_of_its_category(evidence):
 
 
 def test_figures_show_the_stratum_that_carries(evidence):
-    assert rprm_pages.stratum_of(evidence.rprm) == "FULL"
+    assert rprm_pages.stratum_of(evidence.rprm.study) == "FULL"

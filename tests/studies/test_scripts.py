@@ -103,7 +103,9 @@ def test_analysis_never_imports_mlx():
         "diffdraft.rows",
         "diffdraft.studies.rprm.run",
         "diffdraft.studies.paired_timing.run",
+        "diffdraft.studies.act4s.run",
         "diffdraft.studies.published.replay",
+        "diffdraft.studies.published.act4s_replay",
     ]
     code = f"import sys, {', '.join(modules)}; print([m for m in sys.modules if 'mlx' in m])"
     run = subprocess.run(

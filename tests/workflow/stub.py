@@ -19,7 +19,11 @@ IN_FOLDER = {
     "analyse_rprm": "analysis_{tag}.json metrics_{tag}.json quintiles_{tag}.csv "
     "within_offset_{tag}.csv calibration_{tag}.csv roc_{tag}.csv pr_{tag}.csv",
     "analyse_paired_timing": "analysis.json metrics.json",
-    "published": "verdict.json comparison.json",
+    "analyse_act4s": "analysis.json metrics.json summary.csv by_category.csv histogram.csv "
+    "survival.csv slot_break_even.csv confidence_bins.csv policy_choices.csv degeneration.csv "
+    "loop_phases.csv cost_curve.csv cost_parts.csv cost_model.csv audit.csv ties_summary.csv",
+    "measure_act4s": "{run}.csv {run}_cycles.csv {run}_divergences.csv {run}_meta.json",
+    "published": "verdict.json comparison.json readings.json",
     "report": "index.html summary.md figures/one.png",
 }
 
@@ -35,6 +39,8 @@ if name == "time_paired":
     print(*(os.environ[f"{blas}_NUM_THREADS"] for blas in ("OPENBLAS", "OMP", "MKL")))
 if os.environ.get("STUB_SLOW") == name:
     time.sleep(60)
+more = {"confidence": " {run}_slots.csv", "precision": " ties.csv"}
+IN_FOLDER["measure_act4s"] += more.get(options.get("run", ""), "")
 if name in IN_FOLDER:
     folder = Path(options.get("out-dir") or options["out"])
     outputs = [folder / file.format(**options) for file in IN_FOLDER[name].split()]

@@ -15,18 +15,21 @@ TARGETS = (
     "reanalyse",
     "reanalyse_rprm",
     "reanalyse_paired_timing",
+    "act4s",
+    "reanalyse_act4s",
     "rprm_stage2",
     "audit",
     "compare",
     "published",
     "report",
 )
-ANALYSIS = {"analyse_rprm": 2, "analyse_paired_timing": 1}
-JUDGEMENT = {"judge_rprm": 1, "judge_paired_timing": 1, "compare_verdicts": 2}
+ANALYSIS = {"analyse_rprm": 2, "analyse_paired_timing": 1, "analyse_act4s": 1}
+JUDGEMENT = {"judge_rprm": 1, "judge_paired_timing": 1, "judge_act4s": 1, "compare_verdicts": 3}
+REPORTS = {"published": 1, "published_act4s": 1, "write_report": 1, "write_act4s_report": 1}
 
 
 def test_reanalysis_in_a_fresh_clone_runs_no_model(clone):
-    jobs = {**ANALYSIS, **JUDGEMENT, "published": 1, "write_report": 1, "reanalyse": 1}
+    jobs = {**ANALYSIS, **JUDGEMENT, **REPORTS, "reanalyse": 1}
     done = snakemake(clone, "--dry-run", "reanalyse")
     assert planned(done.stdout) == {**jobs, "total": sum(jobs.values())}, done.stdout
 
@@ -39,11 +42,13 @@ def test_list_shows_every_target_with_its_docstring(clone):
 
 def test_every_job_logs_and_none_writes_results(clone):
     """Over the jobs of every target at once, so over every rule."""
-    done = snakemake(clone, "--dry-run", "compare", "audit", "rprm_stage2", "all", "reanalyse")
+    targets = ("compare", "audit", "rprm_stage2", "all", "act4s", "reanalyse")
+    done = snakemake(clone, "--dry-run", *targets)
     blocks = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", done.stdout, re.MULTILINE)
     written = {name: block for name, block in blocks if "output:" in block or name == "audit"}
     text = "".join(path.read_text() for path in clone.glob("rules/*.smk"))
-    assert set(written) == set(re.findall(r"^rule (\w+):", text, re.MULTILINE))
+    named = re.findall(r"^rule (\w+):|^use rule \w+ as (\w+) with:", text, re.MULTILINE)
+    assert set(written) == {"".join(names) for names in named}
     for name, block in written.items():
         assert re.search(r"^    log: build/", block, re.MULTILINE), name
         outputs = re.findall(r"^    output: (.*)$", block, re.MULTILINE)
@@ -55,7 +60,7 @@ def test_every_job_logs_and_none_writes_results(clone):
 
 def test_bytes_that_are_hashed_survive_a_checkout(clone):
     names = ["config/profiles/tiny.yaml", "config/workloads/tiny.yaml", "prereg/rprm.yaml"]
-    names.append("results/published/rprm.yaml")
+    names += ["results/published/rprm.yaml", "results/published/act4_s.yaml"]
     command = ["git", "-C", clone, "check-attr", "text", *names]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert found.splitlines() == [f"{name}: text: unset" for name in names]

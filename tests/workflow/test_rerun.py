@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from diffdraft.prereg import ledger
+from diffdraft.prereg import ledger, registry
 from tests.workflow import launch
 from tests.workflow.conftest import command, planned, snakemake
 
@@ -91,3 +91,31 @@ def test_one_run_at_a_time_and_after_kill_9_the_same_command_goes_on(project, tm
     assert (project / "build/tiny/logs/train_target.txt").read_text() == "resumed\n"
     assert (project / target).read_text() == "train_target"
     assert not list(project.glob("build/tiny/work/*")), "a finished step leaves no checkpoint"
+
+
+def test_act_4s_runs_one_run_after_the_other_and_nothing_of_the_other_studies(project):
+    """Committed evidence is set aside: this is what a first measurement plans."""
+    shutil.rmtree(project / "results/tiny/act4s", ignore_errors=True)
+    jobs = {
+        "build_corpus": 1,
+        "train_target": 1,
+        "train_adapter": 1,
+        "train_shuffled_adapter": 1,
+        "time_act4s": 5,
+        "time_act4s_confidence": 1,
+        "time_act4s_cost": 1,
+        "run_act4s_precision": 1,
+        "analyse_act4s": 1,
+        "judge_act4s": 1,
+        "published_act4s": 1,
+        "write_act4s_report": 1,
+        "act4s": 1,
+    }
+    planned_jobs = planned(snakemake(project, "--dry-run", "act4s").stdout)
+    assert planned_jobs == {**jobs, "total": sum(jobs.values())}
+    done = snakemake(project, "act4s")
+    assert done.returncode == 0, done.stdout
+    written = {path.name for path in (project / "build/tiny/measured/act4s").iterdir()}
+    assert set(registry.STUDIES["act4s"].files()) <= written
+    commands = (project / "build/tiny/logs/act4s_adaptive.txt").read_text()
+    assert "started" in commands

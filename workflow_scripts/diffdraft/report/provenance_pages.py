@@ -37,7 +37,6 @@ GLANCE = {
 }
 
 SNAKEMAKE = ".venv/bin/snakemake --cores all"
-TARGETS = ("rprm", "paired_timing", "act4s", "published")
 
 
 def limits_section(evidence: Evidence) -> Section:
@@ -152,16 +151,18 @@ def _value(key: str, value: str | None) -> Cell:
     return Cell(str(value), cells.BAD) if dirty else cells.text(value)
 
 
-def rerun_section(profile: str) -> Section:
+def rerun_section(evidence: Evidence) -> Section:
     """Commands that give these numbers again."""
+    profile = evidence.profile
+    targets = [*(study.plan.study for study in evidence.studies), "published"]
     blocks = [
-        document.paragraph("In a clone, everything: install, train, measure, judge, report."),
+        document.paragraph("In a clone: install, train, measure, judge, report."),
         document.commands([f"make run PROFILE={profile}"]),
         document.paragraph("Without a model: the committed rows again, and the audit."),
         document.commands([f"make reanalyse PROFILE={profile}", "make audit"]),
         document.paragraph("Single studies, and the published figures."),
         document.commands(
-            [f"{SNAKEMAKE} --config profile={profile} -- {target}" for target in TARGETS]
+            [f"{SNAKEMAKE} --config profile={profile} -- {target}" for target in targets]
         ),
     ]
     return Section("rerun", "How to run it again", blocks)

@@ -1,4 +1,4 @@
-"""Which arms, lengths and repeats the plan asks of every run."""
+"""Which arms, lengths and repeats the plan asks of every run, and the tables made from them."""
 
 from dataclasses import dataclass
 
@@ -14,6 +14,22 @@ POLICY_ARMS = (
     "adapt_confidence",
 )
 DTYPES = ("float32", "bfloat16")
+TABLES = (
+    "summary",
+    "by_category",
+    "histogram",
+    "survival",
+    "slot_break_even",
+    "confidence_bins",
+    "policy_choices",
+    "degeneration",
+    "loop_phases",
+    "cost_curve",
+    "cost_parts",
+    "cost_model",
+    "audit",
+    "ties_summary",
+)
 
 
 @dataclass(frozen=True)
