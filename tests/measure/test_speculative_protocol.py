@@ -1,6 +1,9 @@
 from diffdraft.measure.speculative import protocol as module
 
 # isort: split
+import itertools
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,7 +63,7 @@ def measure(texts=None, calls=None, which=None, **changes):
 def test_every_arm_once_a_repeat_in_the_keyed_order():
     calls = []
     made = measure(calls=calls, which=unit(number=4, place=2))["generations"]
-    orders = [module.arm_order(9, 2, repeat, 3) for repeat in (0, 1)]
+    orders = [module.arm_order(9, turn, 3) for turn in (8, 9)]  # the fourth unit, two repeats
     expected = [NAMES[i] for order in orders for i in order]
     assert [call[0] for call in calls] == [row["arm"] for row in made] == expected
     assert [row["repeat"] for row in made] == [0, 0, 0, 1, 1, 1]
@@ -68,18 +71,27 @@ def test_every_arm_once_a_repeat_in_the_keyed_order():
     assert {call[1:] for call in calls} == {("prose_1", 2, 5)}
 
 
-@given(st.integers(0, 2**40), st.integers(0, 30), st.integers(0, 5), st.integers(1, 12))
-def test_an_order_is_a_permutation_and_a_function_of_its_key(seed, place, repeat, n):
-    order = module.arm_order(seed, place, repeat, n)
+@given(st.integers(0, 2**40), st.integers(0, 300), st.integers(1, 12))
+def test_an_order_is_a_permutation_and_a_function_of_its_key(seed, turn, n):
+    order = module.arm_order(seed, turn, n)
     assert sorted(order) == list(range(n))
-    assert order == module.arm_order(seed, place, repeat, n)
+    assert order == module.arm_order(seed, turn, n)
 
 
-def test_orders_differ_between_prompts_and_repeats_and_favour_no_arm():
-    orders = np.array([module.arm_order(1, place, r, 4) for place in range(200) for r in range(3)])
-    assert len({tuple(order) for order in orders}) == 24
-    assert np.abs((orders == 0).mean(axis=0) - 0.25).max() < 0.08
-    assert (orders[0::3] == orders[1::3]).all(axis=1).mean() < 0.15
+@pytest.mark.parametrize("n", range(2, 12))
+def test_every_arm_is_in_every_place_and_behind_every_other_equally_often(n):
+    rounds = n if n % 2 == 0 else 2 * n
+    orders = [module.arm_order(5, turn, n) for turn in range(rounds)]
+    for place in range(n):
+        assert Counter(order[place] for order in orders) == dict.fromkeys(range(n), rounds // n)
+    pairs = Counter(pair for order in orders for pair in itertools.pairwise(order))
+    assert len(pairs) == n * (n - 1) and set(pairs.values()) == {rounds // n}
+
+
+def test_orders_are_dealt_by_the_seed_and_anew_after_every_square():
+    first, second = ([module.arm_order(1, turn, 8) for turn in range(at, at + 8)] for at in (0, 8))
+    assert sorted(first) == sorted(second) and first != second
+    assert first != [module.arm_order(2, turn, 8) for turn in range(8)]
 
 
 def test_warm_up_is_short_and_of_the_first_prompts():

@@ -19,7 +19,7 @@ def fake_arms(names, calls):
             calls.append((name, prompt.id, index))
             drafted = name != "ar"
             cycles = [
-                Cycle(i + 1, 4, 3, i, min(i + 2, 3), 2, 0, 0.25, 0.5, 0.125)
+                Cycle(i + 1, 4, 3, i, min(i + 2, 3), 2, 0, 0.25, 0.5, 0.125, 1.0)
                 for i in range(2 * drafted)
             ]
             tokens = [1, 2, 3, 4, 5]

@@ -83,7 +83,9 @@ def metrics(plan):
         "k4_slower_by": 0.37,
         "k4_outside": 0.41,
         "any_faster_by": -0.42,
+        "other_faster_by": -0.43,
         "adaptive_over_fixed": -0.05,
+        "adaptive_faster_by": -0.09,
     }
     faster = values | {"k4_speedup_log": 0.12, "k4_faster_by": 0.1, "k4_slower_by": -0.13}
     scopes = {}

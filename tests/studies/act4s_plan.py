@@ -39,7 +39,7 @@ CRITERIA = {
     **{
         f"g4_{band}": leaf("k4_speedup_log", ">=", math.log(bound)) for band, bound in BANDS.items()
     },
-    "g5_adaptive": leaf("adaptive_over_fixed", ">", 0, "ci_low"),
+    "g5_adaptive": leaf("adaptive_faster_by", ">", 0, "ci_low"),
 }
 STANDS = ["k4_faster", "g5_adaptive"]
 VERDICTS = [

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.prereg.schema import DecodingSample, Plan
 from diffdraft.rows import read_rows
@@ -25,8 +26,22 @@ def check_decoding(folder: Path, plan: Plan, sample: DecodingSample) -> None:
         _same(file, "rows whose busy mark is wrong", int((busy != rows["busy"]).sum()), 0)
         categories = 1 if run == "context" else sample.categories
         _same(file, "categories", rows["category"].nunique(), categories)
+    _check_one_measurement(folder, [*designs(sample), "cost"])
     _check_confidence(folder / "confidence_slots.csv", sample)
     _check_passes(folder / "cost.csv", sample)
+
+
+def _check_one_measurement(folder: Path, runs: list[str]) -> None:
+    """All runs by the same code and packages on the same models; the cost table of this sweep."""
+    metas = {run: files.read_json(folder / f"{run}_meta.json") for run in runs}
+    for field in ("code", "packages", "adapter_sha256", "target_fingerprint"):
+        for run, meta in metas.items():
+            first = metas[runs[0]].get(field)
+            if meta.get(field) != first:
+                expected = f"{first}, as in {runs[0]}_meta.json"
+                raise UserError(folder / f"{run}_meta.json", field, meta.get(field), expected)
+    sweep = files.sha256_file(folder / "ksweep.csv")
+    _same(folder / "adaptive_meta.json", "ksweep_sha256", metas["adaptive"]["ksweep_sha256"], sweep)
 
 
 def _sizes(

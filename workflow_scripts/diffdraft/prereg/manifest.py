@@ -71,6 +71,7 @@ class Measurement(BaseModel):
     target_revision: str | None = None
     adapter_sha256: Digest
     adapter: AdapterOf
+    shuffled_adapter_sha256: Digest | None = None
     tag: str | None = None
     profile_sha256: Digest
     workload_sha256: Digest | None = None

@@ -106,10 +106,9 @@ def _model(
         )
     hashes = _hashes(build, [*(build / "target").iterdir(), *build.glob("adapters/*/*")])
     for name, measurement in measurements.items():
-        if measurement.adapter_sha256 not in hashes.values():
-            raise UserError(
-                build / "adapters", name, "no adapter of that hash", measurement.adapter_sha256
-            )
+        for used in (measurement.adapter_sha256, measurement.shuffled_adapter_sha256):
+            if used is not None and used not in hashes.values():
+                raise UserError(build / "adapters", name, "no adapter of that hash", used)
     return ModelRecord(
         target=plan.expected(started).models[profile].target,
         revision=first.target_revision,

@@ -1,8 +1,8 @@
 """Times of several arms on the same clusters (prompts), compared by logarithms.
 
-All comparisons share their resamples, so that differences between arms are paired. Where the best
-of several arms is taken, it is taken again in every resample: choosing on the data that judges
-would make the chosen one look better than it is.
+All comparisons share their resamples, so that differences between arms are paired. Choosing the
+best of several arms on the data that judges would make it look better than it is, and choosing it
+again in every resample keeps that bias, so the bounds of a best arm are simultaneous ones.
 """
 
 from collections.abc import Sequence
@@ -71,19 +71,34 @@ class PairedLogs:
         """Log ratio of `against` time to `arm` time, [C]; above 0 `arm` is faster there."""
         return (self.log_time_CA[against] - self.log_time_CA[arm]).to_numpy(dtype=np.float64)
 
-    def log_ratio(self, arms: Sequence[str], against: Sequence[str]) -> Estimate:
-        """Mean log ratio of the best of `against` to the best of `arms`; above 0 `arms` win."""
-        value = self._least(arms, against, self.log_time_CA.mean().to_numpy()[None])
-        means_RA = np.column_stack(
-            [self.bootstrap.means(self.log_time_CA[arm].to_numpy()) for arm in self.log_time_CA]
-        )
-        return _estimate(float(value[0]), self._least(arms, against, means_RA), self.percentiles)
+    def log_ratio(self, arm: str, against: str) -> Estimate:
+        """Mean log ratio of `against` time to `arm` time; above 0 `arm` is faster."""
+        return self._log_ratio(arm, against, self.percentiles)
 
-    def _least(self, arms: Sequence[str], against: Sequence[str], mean_RA: Array) -> Array:
-        place = {arm: i for i, arm in enumerate(self.log_time_CA)}
-        best_R = mean_RA[:, [place[arm] for arm in arms]].min(axis=1)
-        other_R = mean_RA[:, [place[arm] for arm in against]].min(axis=1)
-        return np.asarray(other_R - best_R)
+    def best_ratio(self, arms: Sequence[str], against: Sequence[str]) -> Estimate:
+        """Mean log ratio of the best of `arms` to the best of `against`, bounds for all at once.
+
+        Each of the m arms is held against whichever of the others leaves it least. The lower bound
+        is the largest of the m lower ones, each at 1/m of its tail (Bonferroni; beating all others
+        needs no correction, Berger 1982), so it lies above 0 for no arm that is not better with no
+        more than the nominal probability. The upper bound is the largest of the m upper ones.
+        """
+        low, high = self.percentiles
+        shared = (low / len(arms), 100 - (100 - high) / len(arms))
+        least = [self._least(arm, against, shared) for arm in arms]
+        return Estimate(
+            *(max(getattr(one, name) for one in least) for name in ("value", "low", "high"))
+        )
+
+    def _least(self, arm: str, against: Sequence[str], percentiles: Percentiles) -> Estimate:
+        ratios = [self._log_ratio(arm, other, percentiles) for other in against]
+        return Estimate(
+            *(min(getattr(one, name) for one in ratios) for name in ("value", "low", "high"))
+        )
+
+    def _log_ratio(self, arm: str, against: str, percentiles: Percentiles) -> Estimate:
+        ratio_C = self.per_cluster(arm, against)
+        return _estimate(float(ratio_C.mean()), self.bootstrap.means(ratio_C), percentiles)
 
 
 def clustered_mean(

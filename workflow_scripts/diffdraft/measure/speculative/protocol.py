@@ -1,7 +1,7 @@
 """How a prompt is timed: warm-up, arms in a keyed order, every repeat against its own native run.
 
-The order of the arms is drawn anew for every prompt and repeat, so that no arm always runs behind
-the same one and a drift of the machine is charged to none.
+The order of the arms changes from round to round so that all arms run in every place and behind
+every other arm about equally often; a drift of the machine is charged to none.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,10 +74,30 @@ def warm_up(units: Sequence[Unit], arms: Sequence[Arm], protocol: Protocol) -> N
                 arm.decode(unit.prompt, unit.place, min(WARMUP_TOKENS, unit.max_tokens))
 
 
-def arm_order(seed: int, place: int, repeat: int, n: int) -> list[int]:
-    """A permutation of `n` arms, a function of seed, prompt and repeat alone."""
-    key = stream_key(stream_key(seed, STREAM, place), STREAM, repeat)
-    return np.random.default_rng(key).permutation(n).tolist()
+def arm_order(seed: int, turn: int, n: int) -> list[int]:
+    """The order of `n` arms in their `turn`-th round, a function of seed and turn alone.
+
+    A Williams square has every arm once in every place, and behind every other arm equally often
+    (Williams 1949, "Experimental designs balanced for the estimation of residual effects of
+    treatments"). Arms are dealt to its letters and its rows to the rounds at random, rows anew
+    whenever all have been used.
+    """
+    square = williams(n)
+    cycle, place = divmod(turn, len(square))
+    letters = _permutation(seed, 0, n)
+    rows = _permutation(seed, 1 + cycle, len(square))
+    return [letters[letter] for letter in square[rows[place]]]
+
+
+def williams(n: int) -> list[list[int]]:
+    """A Williams square: n rows for even n, 2n for odd n."""
+    zigzag = [(place + 1) // 2 if place % 2 else (n - place // 2) % n for place in range(n)]
+    rows = [[(letter + shift) % n for letter in zigzag] for shift in range(n)]
+    return rows if n % 2 == 0 else [*rows, *(row[::-1] for row in rows)]
+
+
+def _permutation(seed: int, step: int, n: int) -> list[int]:
+    return np.random.default_rng(stream_key(seed, STREAM, step)).permutation(n).tolist()
 
 
 def time_unit(unit: Unit, arms: Sequence[Arm], protocol: Protocol) -> dict[str, list[Row]]:
@@ -88,7 +108,8 @@ def time_unit(unit: Unit, arms: Sequence[Arm], protocol: Protocol) -> dict[str, 
     """
     runs: list[tuple[Arm, Row, Trace]] = []
     for repeat in range(protocol.repeats):
-        for place in arm_order(protocol.order_seed, unit.place, repeat, len(arms)):
+        turn = unit.number * protocol.repeats + repeat
+        for place in arm_order(protocol.order_seed, turn, len(arms)):
             load_before = protocol.load()
             trace = arms[place].decode(unit.prompt, unit.place, unit.max_tokens)
             run = {

@@ -41,7 +41,7 @@ def _comparison(cell: Cell, logs: PairedLogs | None, arm: str, against: str) -> 
     if logs is None:
         nothing = {"log_ratio": NOTHING, "speedup": NOTHING, "wins": 0, "losses": 0}
         return {**place, "n_prompts": 0, **nothing}
-    ratio = as_json(logs.log_ratio([arm], [against]))
+    ratio = as_json(logs.log_ratio(arm, against))
     per_prompt = logs.per_cluster(arm, against)
     return {
         **place,
@@ -56,7 +56,7 @@ def _comparison(cell: Cell, logs: PairedLogs | None, arm: str, against: str) -> 
 def margin(cells: Cells, study: StudyRows) -> Json:
     """What a difference must exceed: the larger end of the A/A interval, and at least the floor."""
     logs = paired_logs(headline(cells, "ksweep", study), study)
-    ratio = logs.log_ratio([study.analysis.arm], [f"{study.analysis.arm}_again"])
+    ratio = logs.log_ratio(study.analysis.arm, f"{study.analysis.arm}_again")
     floor = study.analysis.margin_floor
     largest = max(floor, abs(ratio.low), abs(ratio.high))
     return {"log_ratio": as_json(ratio), "margin": largest, "floor": floor}
@@ -68,7 +68,7 @@ def context_trend(cells: Cells, study: StudyRows) -> list[Json]:
     context = [c for c in cells.values() if c.run == "context" and c.subset == POOLED]
     logs = {cell.prompt_tokens: paired_logs(cell, study) for cell in context}
     return [
-        {"arm": arm, "length": length, "log_ratio": as_json(found.log_ratio([arm], [base]))}
+        {"arm": arm, "length": length, "log_ratio": as_json(found.log_ratio(arm, base))}
         for arm in study.runs["context"].design.arms
         if arm != base
         for length, found in logs.items()

@@ -62,7 +62,8 @@ def _correctness(audit: pd.DataFrame, study: StudyRows) -> dict[str, int]:
 
 def _paired(cells: Cells, study: StudyRows, margin: float) -> Metrics:
     analysis = study.analysis
-    base, arm = [analysis.baseline_arm], [analysis.arm]
+    base, arm = analysis.baseline_arm, analysis.arm
+    sizes = uno_arms(study.sample.block_sizes)
     sweep_cell = headline(cells, "ksweep", study)
     sweep = paired_logs(sweep_cell, study)
     adaptive = paired_logs(headline(cells, "adaptive", study), study)
@@ -71,36 +72,41 @@ def _paired(cells: Cells, study: StudyRows, margin: float) -> Metrics:
     prefix = clustered_mean(
         accepted, analysis.resamples, study.seeds.bootstrap, analysis.interval_percentiles
     )
-    any_faster = sweep.log_ratio(uno_arms(study.sample.block_sizes), base)
+    others = [size for size in sizes if size != arm]
     return {
         "mean_accepted_prefix": as_json(prefix),
-        **primary(sweep.log_ratio(arm, base), any_faster, margin),
-        **choosing(adaptive, fixed),
+        **primary(sweep.log_ratio(arm, base), margin),
+        **beyond("any_faster_by", sweep.best_ratio(sizes, [base]), margin),
+        **beyond("other_faster_by", sweep.best_ratio(others, [base]), margin),
+        **choosing(adaptive, fixed, margin),
     }
 
 
-def primary(ratio: Estimate, best: Estimate, margin: float) -> Metrics:
-    """The primary arm against native decoding, and the best fixed block, beyond the margin."""
-    outside = max(abs(ratio.low), abs(ratio.high)) - margin
+def primary(ratio: Estimate, margin: float) -> Metrics:
+    """The primary arm against native decoding, and beyond the margin."""
+    slower = Estimate(-ratio.value, -ratio.high, -ratio.low)
     return {
         "k4_speedup_log": as_json(ratio),
-        "k4_faster_by": as_json(_beyond(ratio, margin)),
-        "k4_slower_by": as_json(_beyond(Estimate(-ratio.value, -ratio.high, -ratio.low), margin)),
-        "k4_outside": exact(outside),
-        "any_faster_by": as_json(_beyond(best, margin)),
+        **beyond("k4_faster_by", ratio, margin),
+        **beyond("k4_slower_by", slower, margin),
+        "k4_outside": exact(max(abs(ratio.low), abs(ratio.high)) - margin),
         "aa_margin": exact(margin),
     }
 
 
-def _beyond(found: Estimate, margin: float) -> Estimate:
-    return Estimate(found.value - margin, found.low - margin, found.high - margin)
+def beyond(name: str, ratio: Estimate, margin: float) -> Metrics:
+    """A log ratio less the margin."""
+    less = Estimate(ratio.value - margin, ratio.low - margin, ratio.high - margin)
+    return {name: as_json(less)}
 
 
-def choosing(logs: PairedLogs, fixed: tuple[str, ...]) -> Metrics:
+def choosing(logs: PairedLogs, fixed: tuple[str, ...], margin: float) -> Metrics:
     """Arms that choose the width while decoding against the best fixed block of the same run."""
+    best = logs.best_ratio(POLICY_ARMS, fixed)
     return {
-        "adaptive_over_fixed": as_json(logs.log_ratio(POLICY_ARMS, fixed)),
-        "confidence_over_fixed": as_json(logs.log_ratio([CONFIDENT], fixed)),
+        "adaptive_over_fixed": as_json(best),
+        **beyond("adaptive_faster_by", best, margin),
+        "confidence_over_fixed": as_json(logs.best_ratio([CONFIDENT], fixed)),
     }
 
 
@@ -108,13 +114,18 @@ def _published(cells: Cells, study: StudyRows, estimator: str) -> Metrics:
     analysis = study.analysis
     sweep = published_logs(cells, study, "ksweep", estimator)
     adaptive = published_logs(cells, study, "adaptive", estimator)
-    best = max(sweep[arm] for arm in uno_arms(study.sample.block_sizes))
+    margin, sizes = analysis.margin_floor, uno_arms(study.sample.block_sizes)
+    others = [size for size in sizes if size != analysis.arm]
     fixed = max(adaptive[arm] for arm in uno_arms(study.sample.policies.allowed))
+    chosen = max(adaptive[arm] for arm in POLICY_ARMS) - fixed
     k4 = headline(cells, "ksweep", study).of(analysis.arm)
     return {
         "mean_accepted_prefix": exact(per_cycle(k4, "accepted")),
-        **primary(_point(sweep[analysis.arm]), _point(best), analysis.margin_floor),
-        "adaptive_over_fixed": exact(max(adaptive[arm] for arm in POLICY_ARMS) - fixed),
+        **primary(_point(sweep[analysis.arm]), margin),
+        **beyond("any_faster_by", _point(max(sweep[size] for size in sizes)), margin),
+        **beyond("other_faster_by", _point(max(sweep[size] for size in others)), margin),
+        "adaptive_over_fixed": exact(chosen),
+        **beyond("adaptive_faster_by", _point(chosen), margin),
         "confidence_over_fixed": exact(adaptive[CONFIDENT] - fixed),
     }
 

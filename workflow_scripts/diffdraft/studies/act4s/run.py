@@ -6,7 +6,7 @@ import pandas as pd
 
 from diffdraft import files
 from diffdraft.errors import UserError
-from diffdraft.prereg.schema import load_plan
+from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.studies.act4s.acceptance import (
     histogram,
     loop_phases,
@@ -33,7 +33,7 @@ def run(plan_file: Path, rows_folder: Path, out_dir: Path) -> None:
     Raises:
         UserError: a plan of another study, or rows that do not fit it; nothing is written then.
     """
-    plan = load_plan(plan_file)
+    plan = load_amended_plan(plan_file)
     if plan.study != STUDY:
         raise UserError(plan_file, "study", plan.study, STUDY)
     study = read_study(rows_folder, plan, plan_file)

@@ -36,7 +36,7 @@ def _summary(cell: Cell, study: StudyRows) -> list[Row]:
     logs, native = paired_logs(cell, study), cell.of(base)
     rows = []
     for arm in cell.arms:
-        found = logs.log_ratio([arm], [base])
+        found = logs.log_ratio(arm, base)
         paired = {
             "paired_speedup": math.exp(found.value),
             "paired_ci_low": math.exp(found.low),

@@ -28,7 +28,8 @@ NAMES = {
     "exact_tie": "the rule of exact ties",
 }
 WORDS = {"estimator": "by", "subset": "on", "correctness_rule": "by"}
-LOG_RATIOS = ("k4_speedup_log", "adaptive_over_fixed")  # metrics that read better as ratios
+# Metrics that read better as ratios.
+LOG_RATIOS = ("k4_speedup_log", "adaptive_over_fixed", "adaptive_faster_by")
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,10 @@ def metrics(figures: Figures, reading: Reading, analysis: Act4sAnalysis) -> Json
     adaptive = log_ratios(figures, "adaptive", reading)
     block = f"ksweep_summary{SUBSETS[reading.subset]}"
     diffusion, margin = figures.row(block, arm=analysis.arm), analysis.margin_floor
-    speedup, best = sweep[analysis.arm], max(starting(adaptive, "uno_k").values())
+    sizes, speedup = starting(sweep, "uno_k"), sweep[analysis.arm]
+    others = [ratio for arm, ratio in sizes.items() if arm != analysis.arm]
+    fixed = max(starting(adaptive, "uno_k").values())
+    chosen = max(starting(adaptive, "adapt_").values()) - fixed
     values = {
         **native_metrics(figures, figures.row(block, arm=NATIVE)),
         **{name: divergences(figures)[name] for name in RULES.values()},
@@ -111,8 +114,10 @@ def metrics(figures: Figures, reading: Reading, analysis: Act4sAnalysis) -> Json
         "k4_faster_by": speedup - margin,
         "k4_slower_by": -speedup - margin,
         "k4_outside": abs(speedup) - margin,
-        "any_faster_by": max(starting(sweep, "uno_k").values()) - margin,
-        "adaptive_over_fixed": max(starting(adaptive, "adapt_").values()) - best,
+        "any_faster_by": max(sizes.values()) - margin,
+        "other_faster_by": max(others) - margin,
+        "adaptive_over_fixed": chosen,
+        "adaptive_faster_by": chosen - margin,
         "aa_margin": margin,
     }
     return {name: dict.fromkeys(("value", "ci_low", "ci_high"), v) for name, v in values.items()}
