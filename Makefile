@@ -10,15 +10,19 @@ ANALYSIS := .venv-analysis
 SNAKEMAKE := $(VENV)/bin/snakemake --cores $(CORES) --config profile=$(PROFILE)
 REPORT := build/$(PROFILE)/report
 
-.PHONY: help run test bench audit reanalyse lock clean
+.PHONY: help run act4s test bench audit reanalyse lock clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/from-lock  ## train, measure, analyse, judge and report, on every core (CORES=, PROFILE=)
+run: $(VENV)/from-lock  ## train, measure, judge and report rprm and paired_timing (CORES=, PROFILE=)
 	$(SNAKEMAKE)
 	$(call show,measured)
+
+act4s: $(VENV)/from-lock  ## the same for Act IV-S, which takes longer
+	$(SNAKEMAKE) -- act4s
+	$(call show,measured/act4s)
 
 test: $(VENV)/from-lock  ## lint, types and tests
 	$(VENV)/bin/ruff check .
@@ -37,6 +41,7 @@ audit: $(ANALYSIS)/from-lock  ## did the plans precede the results, and do the v
 reanalyse: $(ANALYSIS)/from-lock  ## derive every committed verdict again from its rows; no MLX installed
 	$(ANALYSIS)/bin/snakemake --cores $(CORES) --config profile=$(PROFILE) -- reanalyse
 	$(call show,committed)
+	$(call show,committed/act4s)
 
 lock: $(VENV)/from-lock  ## resolve pyproject.toml into the lock files and environment specifications
 	$(VENV)/bin/python -m pip install --quiet uv

@@ -4,7 +4,7 @@
 
 
 rule time_act4s:
-    """One run of Act IV-S: all its arms on the same prompts, in an order drawn for each prompt."""
+    """One run of Act IV-S: all its arms on the same prompts, in balanced orders."""
     input:
         unpack(act4s_needs),
         profile=ancient(PROFILE_FILE),

@@ -6,8 +6,11 @@ Options come before the subcommand, its own behind it:
     spec_decode.py --target MODEL --adapter "" --rank 16 controls --k 4
     spec_decode.py audit --file build/speculative/main_ksweep.csv
 
-The same command again goes on where it was stopped. Each run writes OUT_DIR/TAG_RUN.csv with its
-cycles, divergences and meta file.
+Without --target and --adapter they are those that `make run` leaves; `context` needs --corpus,
+such as build/tiny/corpus. The same command again goes on where it was stopped. Each run writes
+OUT_DIR/TAG_RUN.csv with its cycles, divergences and meta file (`confidence` also its slots, and
+`audit` a run `precision` and TAG_ties.csv). --tokens and --repeats do not concern a run that has
+lengths or one repeat of its own.
 """
 
 import argparse
@@ -89,7 +92,7 @@ def make_parser() -> cli.Parser:
     adapter = "build/tiny/adapters/primary/adapter.safetensors"
     add("--adapter", default=adapter, help=f'adapter file; "" is an untrained one ({adapter})')
     add("--target", type=Path, default=Path("build/tiny/target"), help="model folder (%(default)s)")
-    add("--rank", default="16", help="rank of the adapter (16)")
+    add("--rank", help="rank of an untrained adapter (16); an adapter file must have it")
     add("--tokens", default="128", help="new tokens a prompt (128)")
     add("--repeats", default="3", help="timed repeats of a prompt (3)")
     add("--warmup", default="1", help="discarded passes (1)")

@@ -255,6 +255,14 @@ def test_without_costs_the_default_is_taken_after_the_first_tries():
     assert (sizes[15], sizes[31]) == (4, 8)
 
 
+def test_a_block_cut_short_by_the_end_of_the_context_teaches_nothing():
+    policy, other = value_policy(), value_policy()
+    play(policy, [1] * 12)
+    play(other, [1] * 12)
+    policy.observe(cycle_of(3, 2, 13), ANY_LOGITS)
+    assert [k for k, _ in play(policy, [1] * 30)] == [k for k, _ in play(other, [1] * 30)]
+
+
 # --- all of them
 
 

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffdraft import rows
-from diffdraft.measure.divergence import DivergenceAudit, first_divergence
+from diffdraft.measure.divergence import DivergenceAudit
+from diffdraft.stats.texts import first_divergence
 from diffdraft.stats.ulp import FORMATS
 from tests.decoding import parts
 

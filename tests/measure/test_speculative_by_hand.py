@@ -162,6 +162,7 @@ def test_a_fresh_audit_tells_both_rules_in_both_precisions(study, tmp_path, caps
         (["confidence", "--k", "-4"], "--k: value: found '-4'; expected a whole number"),
         (["confidence", "--k", "four"], "--k: value: found 'four'; expected a whole number"),
         (["confidence", "--k", "95"], "blocks of 95; expected what a context of 96 holds"),
+        (["confidence", "--k", "1"], "--k: value: found 1; expected at least 2"),
         (["ksweep", "--block-sizes", "2,x"], "--block-sizes: value: found 'x'; expected a whole"),
         (["ksweep", "--block-sizes", "2,"], "--block-sizes: value: found ''; expected a whole"),
         (["ksweep", "--block-sizes", "2,2"], "--block-sizes: value: found '2,2'; expected each"),
@@ -176,7 +177,14 @@ def test_a_fresh_audit_tells_both_rules_in_both_precisions(study, tmp_path, caps
         (["adaptive", "--cost-ms", '{"2": 0}'], "--cost-ms: entry '2': found 0; expected JSON"),
         (["adaptive", "--cost-ms", '{"x": 1}'], "--cost-ms: entry 'x': found 1; expected JSON"),
         (["adaptive", "--cost-ms", '{"2": 1}'], "cost_ms of block size 4: found None"),
+        (["adaptive", "--cost-ms", '{"2": 1, "02": 2}'], "entry '02': found a second time"),
+        (
+            ["adaptive", "--cost-ms", '{"2": 1' + "0" * 400 + "}"],
+            "--cost-ms: entry '2': found 1000",
+        ),
+        (["adaptive", "--cost-ms", '{"2": 1' + "0" * 5000 + "}"], "--cost-ms: value: found '{"),
         (["context", "--lengths", "5"], "--corpus: folder: found nothing"),
+        (["degeneration", "--loop-free", "x"], "--loop-free: value: found 'x'; expected a number"),
         (["degeneration", "--ngram", "0"], "--ngram: value: found '0'"),
         (["audit", "--file", "none.csv"], "none.csv: file: found nothing there"),
     ],
@@ -275,7 +283,8 @@ def audited(study, tmp_path, file, *words):
 
 def test_an_existing_file_is_audited(study, sweep, tmp_path, capsys):
     spec_decode(study, tmp_path, "audit", "--file", sweep / "main_ksweep.csv")
-    lines = capsys.readouterr().out.splitlines()
+    precision, *lines = capsys.readouterr().out.splitlines()
+    assert precision == "float32"
     assert re.fullmatch(r"generations checked +30", lines[0])
     assert lines[-1].startswith("IDENTICAL")
     assert not list(tmp_path.iterdir())
@@ -309,6 +318,39 @@ def test_a_wide_enough_tolerance_lets_it_pass_but_not_the_rule_of_exact_ties(
     assert re.search(r"rule of exact ties +FAIL\n", text)
     assert re.search(r"rule of one ULP +PASS\n", text)
     assert text.splitlines()[-1].startswith("ARITHMETIC")
+
+
+def test_a_file_measured_on_another_suite_is_refused(study, sweep, tmp_path):
+    """Prompts of the same names and lengths would pass for those of the file."""
+    for path in sweep.glob("main_ksweep*"):
+        shutil.copy(path, tmp_path)
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(study.workload.read_text() + "# another one\n")
+    line = refused(
+        study, tmp_path / "none", "audit", "--file", tmp_path / "main_ksweep.csv", workload=suite
+    )
+    assert "suite.yaml: workload_sha256: found" in line
+
+
+def test_ids_that_the_target_does_not_have_are_refused(study, rows, tmp_path):
+    def foreign(frame):
+        frame = forged(frame)
+        row = frame.index[frame["identical"] == 0][0]
+        start = frame.loc[row, "token_ids"].rsplit(" ", 1)[0]
+        frame.loc[row, "token_ids"] = f"{start} {small.VOCABULARY}"
+        return frame
+
+    line = audited(study, tmp_path, rows(foreign))
+    assert f"token_ids: found {small.VOCABULARY} of prompt" in line
+    assert f"expected ids below {small.VOCABULARY}" in line
+
+
+def test_a_meta_file_that_is_no_object_is_refused(study, rows, tmp_path):
+    file = rows(lambda frame: frame)
+    file.with_name(f"{file.stem}_meta.json").write_text('{"rows": [1]}')
+    assert "changed_meta.json: rows: found list; expected a JSON object" in audited(
+        study, tmp_path, file
+    )
 
 
 def test_an_arm_that_is_missing_for_a_prompt_is_named(study, rows, tmp_path):

@@ -5,6 +5,7 @@ import math
 import re
 
 import pytest
+import yaml
 
 import published as script
 from diffdraft import cli, files
@@ -286,6 +287,17 @@ def test_a_bad_figure_ends_the_command_in_one_line_and_writes_nothing(tmp_path, 
     assert f"{path}: ksweep_survival: found nothing" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_tables_that_are_not_whole_end_the_command_in_one_line(tmp_path, capsys, values):
+    changed = copy.deepcopy(values)
+    changed["confidence_bins"]["rows"] = []
+    path = tmp_path / "act4_s.yaml"
+    path.write_text(yaml.safe_dump(changed))
+    arguments = ["--study", "act4s", "--plan", write_plan(tmp_path), "--published", path]
+    assert call(*arguments, "--out-dir", tmp_path / "out") == cli.EXIT_USER_ERROR
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {path}: ") and error.count("\n") == 1
 
 
 def test_metrics_that_stand_in_are_named_only_where_a_criterion_uses_them(tmp_path):

@@ -144,6 +144,8 @@ class ExpectedValuePolicy:
     def observe(self, cycle: Cycle, logits_WV: mx.array) -> None:
         """Take the sample into the average of its block size."""
         size, accepted = cycle.block_size, float(cycle.accepted)
+        if size not in self._samples:  # cut short by the end of the context
+            return
         before = self._mean.get(size)
         moved = accepted if before is None else _average(before, accepted, self._decay)
         self._mean[size] = moved

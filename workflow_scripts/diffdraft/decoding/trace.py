@@ -9,7 +9,8 @@ from diffdraft.drafters.base import SlotConfidence
 class Cycle:
     """One draft-verify cycle.
 
-    `block_size` is what the policy asked for and `offered` what the target had to judge.
+    `block_size` is what the policy asked for (less at the end of the context) and `offered` what
+    the target had to judge.
     `accepted` is what the acceptance rule granted, also where the token budget or a stop id then
     cut the commit short; `committed` is what was really added. `confidence` has one entry an
     offered token, where the drafter reports it. Times in seconds, with the same boundaries for

@@ -8,24 +8,15 @@ in the last place of the target's dtype (qwen-block-diffusion-lab, divergence au
 """
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
+from diffdraft.stats.texts import first_divergence
 from diffdraft.stats.ulp import ulp
 
 Row = dict[str, Any]
-
-
-def first_divergence(a: Sequence[int], b: Sequence[int]) -> int:
-    """The first place where two texts differ, -1 if nowhere.
-
-    Where one text is the beginning of the other, it is the place after the shorter one.
-    """
-    pairs = enumerate(zip_longest(a, b))
-    return next((place for place, (left, right) in pairs if left != right), -1)
 
 
 def dtype_name(array: mx.array) -> str:

@@ -61,11 +61,6 @@ class Act4s:
     metas: Mapping[str, Json]
     manifest: Json | None
 
-    @property
-    def has_loop_free(self) -> bool:
-        """Whether there is any prompt whose native text does not loop."""
-        return bool(self.analysis["n_loop_free_prompts"])
-
 
 def load_act4s(place: Place) -> Act4s:
     """Study `act4s` from its analysis folder and the folder that holds its rows' metadata.

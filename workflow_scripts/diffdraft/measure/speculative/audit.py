@@ -9,10 +9,10 @@ import pandas as pd
 from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.measure.divergence import DivergenceAudit
-from diffdraft.measure.speculative.passages import CATEGORY, passages
+from diffdraft.measure.speculative.passages import CATEGORY, passages, passages_sha256
 from diffdraft.measure.speculative.protocol import BASELINE, Row
 from diffdraft.measure.speculative.record import frame, text_of
-from diffdraft.measure.workloads import EncodedPrompt, Workload
+from diffdraft.measure.workloads import EncodedPrompt, Workload, load_workload
 from diffdraft.rows import read_rows
 from diffdraft.studies.act4s.audit import is_beyond
 from diffdraft.studies.act4s.design import RunDesign
@@ -49,7 +49,11 @@ def read_generations(file: Path) -> pd.DataFrame:
 def recorded_meta(file: Path) -> dict[str, Any]:
     """What the meta file beside a row file says; nothing if there is none."""
     meta = file.with_name(f"{file.stem}_meta.json")
-    return files.read_json(meta) if meta.is_file() else {}
+    found = files.read_json(meta) if meta.is_file() else {}
+    for field, value in (("file", found), ("rows", found.get("rows", {}) if found else {})):
+        if not isinstance(value, dict):
+            raise UserError(meta, field, type(value).__name__, "a JSON object")
+    return found
 
 
 def check_complete(generations: pd.DataFrame, file: Path) -> None:
@@ -80,7 +84,7 @@ def check_lengths(generations: pd.DataFrame, file: Path) -> None:
 def audit_file(
     file: Path,
     target_folder: Path,
-    workload: Workload,
+    workload_file: Path,
     corpus: Path | None,
     context_seed: int,
     tolerance: float,
@@ -88,11 +92,13 @@ def audit_file(
     """The generations of a row file, and a row of `divergences` for each that differs.
 
     Raises:
-        UserError: whatever `read_generations` refuses, another target than the meta file names,
-            or prompts that are not those of the file.
+        UserError: whatever `read_generations` refuses, another target, suite or corpus than the
+            meta file names, or prompts that are not those of the file.
     """
     generations = read_generations(file)
-    meta = recorded_meta(file)
+    meta, workload = recorded_meta(file), load_workload(workload_file)
+    check_origin(file, meta, workload_file, corpus)
+    seed = meta.get("seeds", {}).get("context", context_seed)
     found: list[Row] = []
     for dtype, part in generations.groupby("dtype", sort=False):
         target = target_in(target_folder, str(dtype))
@@ -100,16 +106,39 @@ def audit_file(
         if named != target.fingerprint:
             field = "target_fingerprint"
             raise UserError(file, field, named, f"{target.fingerprint}, of {target_folder}")
-        prompts = prompt_ids(part, file, target, workload, corpus, context_seed)
+        prompts = prompt_ids(part, file, target, workload, corpus, seed)
         audit = DivergenceAudit(target.model, tolerance)
         references = reference_ids(part, BASELINE)
         for record, reference in zip(part.to_dict("records"), references, strict=True):
             row = {str(name): value for name, value in record.items()}
             prompt = prompts[row["prompt_id"], row["prompt_tokens"]]
             native = [int(token) for token in reference.split()]
+            check_ids(file, row, target.vocab_size)
             if measured := audit.row(prompt, native, text_of(row)):
-                found.append({name: row[name] for name in KEY} | measured)
+                found.append({**measured, **{name: row[name] for name in [*KEY, "dtype"]}})
     return generations, frame(found, "divergences")
+
+
+def check_origin(file: Path, meta: dict[str, Any], workload: Path, corpus: Path | None) -> None:
+    """Prompts of other texts may have the same names and lengths, so their files must be the same.
+
+    Raises `UserError` with the digest that is another one than the meta file names.
+    """
+    given = {"workload_sha256": (workload, files.sha256_file(workload))}
+    if corpus is not None:
+        given["corpus_sha256"] = (corpus, passages_sha256(corpus))
+    for field, (path, found) in given.items():
+        named = meta.get(field) or found
+        if found != named:
+            raise UserError(path, field, found, f"{named}, with which {file} was measured")
+
+
+def check_ids(file: Path, row: Row, vocab_size: int) -> None:
+    """Every token of a row is one of the target's."""
+    for token in text_of(row):
+        if token >= vocab_size:
+            found = f"{token} of prompt {row['prompt_id']}, arm {row['arm']}"
+            raise UserError(file, "token_ids", found, f"ids below {vocab_size}")
 
 
 def target_in(folder: Path, dtype: str) -> Target:
@@ -162,13 +191,22 @@ def context_passages(
     return [passage for prompts in drawn for passage in prompts]
 
 
+def audit_reports(generations: pd.DataFrame, divergences: pd.DataFrame, tolerance: float) -> str:
+    """The report of every precision."""
+    return "\n\n".join(
+        f"{dtype}\n{audit_report(part, divergences[divergences['dtype'] == dtype], tolerance)}"
+        for dtype, part in generations.groupby("dtype", sort=False)
+    )
+
+
 def audit_report(generations: pd.DataFrame, divergences: pd.DataFrame, tolerance: float) -> str:
     """Counts, both rules, and a verdict line."""
     drafted = generations[generations["arm"] != BASELINE]
     rows = divergences[divergences["arm"] != BASELINE]
     ties, beyond = rows["exact_tie"] == 1, is_beyond(rows, tolerance)
     native = generations[generations["arm"] == BASELINE]
-    verdict = DEFECT if beyond.any() else IDENTICAL if rows.empty else ARITHMETIC
+    same = drafted["identical"].all()
+    verdict = DEFECT if beyond.any() else IDENTICAL if same else ARITHMETIC
     counts = {
         "generations checked": len(drafted),
         "identical": int(drafted["identical"].sum()),

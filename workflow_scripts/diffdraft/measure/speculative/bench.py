@@ -17,7 +17,7 @@ from diffdraft.layers.adapter_file import load_adapter, read_adapter, read_spec
 from diffdraft.layers.lora import Adapter, AdapterSpec
 from diffdraft.layers.tensors import Tensors
 from diffdraft.measure.divergence import dtype_name
-from diffdraft.targets.load import Target
+from diffdraft.targets.load import DTYPES, Target
 
 Weights = Literal["trained", "untrained", "shuffled"]
 SHUFFLED_ARM = "primary_shuffled"
@@ -101,6 +101,12 @@ def shuffled_tensors(file: Path, adapter: Adapter, fingerprint: str) -> Tensors:
 
 
 def precision(model: Any) -> str:
-    """Precision of a model's weights, as row files call it."""
+    """Precision of a model's weights, as row files call it.
+
+    Raises `UserError` for one whose units in the last place nothing here knows.
+    """
     matrices = (tensor for _, tensor in tree_flatten(model.parameters()) if tensor.ndim > 1)
-    return dtype_name(next(matrices))
+    found = dtype_name(next(matrices))
+    if found not in DTYPES:
+        raise UserError("target", "weights", found, f"one of {', '.join(DTYPES)}, not quantized")
+    return found

@@ -10,8 +10,8 @@ from pathlib import Path
 from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import read_adapter, read_spec
 from diffdraft.measure.speculative import options
-from diffdraft.measure.speculative.audit import audit_file, audit_report
-from diffdraft.measure.speculative.printed import loops_table, run_tables
+from diffdraft.measure.speculative.audit import audit_file, audit_reports
+from diffdraft.measure.speculative.printed import loops_table, run_tables, ties_line
 from diffdraft.measure.speculative.record import measure
 from diffdraft.measure.speculative.request import Request
 from diffdraft.measure.speculative.seeds import DecodingSeeds
@@ -23,7 +23,6 @@ from diffdraft.studies.act4s.design import RunDesign, designs
 
 SCRIPT = Path(__file__).parents[3] / "spec_decode.py"
 COMMAND_LINE = "command line"
-LOOP_NGRAM = 8
 # What the published surface has no option for: constants of the published arms.
 POLICIES = {
     "survival_decay": 0.7,
@@ -33,6 +32,7 @@ POLICIES = {
     "value_explore_every": 16,
 }
 REFINEMENTS, NGRAM_ORDERS = [1, 2, 4], [3, 2]
+UNTRAINED_RANK = 16
 
 
 def run(args: Namespace) -> None:
@@ -43,11 +43,13 @@ def run(args: Namespace) -> None:
             target, or whatever `record.measure` refuses.
     """
     sample, seeds = sample_of(args), seeds_of(args)
+    tolerance = options.real("--ulp-tolerance", args.ulp_tolerance)
+    loop_free_below = options.real("--loop-free", args.loop_free)
     if args.run == "audit" and args.file is not None:
-        tolerance = options.real("--ulp-tolerance", args.ulp_tolerance)
-        workload = load_workload(args.workload)
-        found = audit_file(args.file, args.target, workload, args.corpus, seeds.context, tolerance)
-        print(audit_report(*found, tolerance))
+        found = audit_file(
+            args.file, args.target, args.workload, args.corpus, seeds.context, tolerance
+        )
+        print(audit_reports(*found, tolerance))
         return
     request = request_of(args, sample, seeds)
     written = measure(request)
@@ -56,11 +58,10 @@ def run(args: Namespace) -> None:
     print(run_tables(generations))
     divergences = read_rows(written["divergences"], "divergences")
     if args.run == "audit":
-        for dtype, part in generations.groupby("dtype", sort=False):
-            own = divergences[divergences["dtype"] == dtype]
-            print(f"\n{dtype}\n{audit_report(part, own, request.ulp_tolerance)}")
+        print(f"\n{audit_reports(generations, divergences, tolerance)}")
+        print(f"\n{ties_line(read_rows(written['ties'], 'ties'))}")
     if args.run == "degeneration":
-        print(f"\n{loops_table(generations, options.real('--loop-free-below', args.loop_free))}")
+        print(f"\n{loops_table(generations, loop_free_below)}")
     print("\n" + "\n".join(str(file) for file in written.values()))
 
 
@@ -115,7 +116,8 @@ def seeds_of(args: Namespace) -> DecodingSeeds:
 def request_of(args: Namespace, sample: DecodingSample, seeds: DecodingSeeds) -> Request:
     """The run as the planned measurement would be asked for it."""
     name = "precision" if args.run == "audit" else args.run
-    adapter = checked_adapter(args.adapter, options.whole("--rank", args.rank))
+    rank = options.whole("--rank", args.rank) if args.rank is not None else None
+    adapter = checked_adapter(args.adapter, rank)
     prefix = options.tag("--tag", args.tag) + "_"
     if name == "context" and args.corpus is None:
         raise UserError("--corpus", "folder", "nothing", "a corpus folder, for passages")
@@ -133,7 +135,7 @@ def request_of(args: Namespace, sample: DecodingSample, seeds: DecodingSeeds) ->
         loop_ngram=options.whole("--ngram", args.ngram),
         ulp_tolerance=options.real("--ulp-tolerance", args.ulp_tolerance),
         prefix=prefix,
-        rank=options.whole("--rank", args.rank),
+        rank=rank or UNTRAINED_RANK,
         shuffled=args.shuffled if name == "controls" else None,
         corpus=args.corpus if name == "context" else None,
         cost_ms=options.cost_ms("--cost-ms", args.cost_ms),
@@ -146,6 +148,8 @@ def design_of(args: Namespace, sample: DecodingSample) -> RunDesign:
     if args.run == "degeneration":
         pair = ("ar", f"uno_k{sample.block_size}")
         return RunDesign(pair, tuple(sample.context.lengths), repeats=1)
+    if args.run == "confidence" and sample.block_size == 1:
+        raise UserError("--k", "value", 1, "at least 2: a block of 1 offers nothing to be sure of")
     design = designs(sample)["precision" if args.run == "audit" else args.run]
     if args.run == "controls" and args.shuffled is None:
         arms = tuple(arm for arm in design.arms if not arm.startswith("shuffled"))
@@ -153,13 +157,13 @@ def design_of(args: Namespace, sample: DecodingSample) -> RunDesign:
     return design
 
 
-def checked_adapter(path: str, rank: int) -> Path | None:
-    """The adapter file, whose rank must be the one given; None for an empty path: untrained."""
+def checked_adapter(path: str, rank: int | None) -> Path | None:
+    """The adapter file, whose rank must be one that is given; None for an empty path: untrained."""
     if not path:
         return None
     file = Path(path)
     found = read_spec(file, read_adapter(file)[1]).rank
-    if found != rank:
+    if rank is not None and found != rank:
         raise UserError(file, "metadata.spec.rank", found, f"{rank}, as --rank says")
     return file
 

@@ -3,10 +3,12 @@
 import json
 import math
 import re
+import sys
 
 from diffdraft.errors import UserError
 
 WHOLE = re.compile(r"\d{1,9}")
+LARGEST = sys.float_info.max
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -42,16 +44,18 @@ def cost_ms(option: str, text: str) -> dict[int, float]:
     if not text.strip():
         return {}
     try:
-        table = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        raise UserError(option, "value", repr(text), expected) from None
-    if not isinstance(table, dict):
+        pairs = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError):  # also an integer of thousands of digits
+        pairs = None
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
         raise UserError(option, "value", repr(text), expected)
-    costs = {}
-    for size, ms in table.items():
+    costs: dict[int, float] = {}
+    for size, ms in pairs:
         number = isinstance(ms, int | float) and not isinstance(ms, bool)
-        if not WHOLE.fullmatch(size) or int(size) < 1 or not number or not 0 < ms < math.inf:
+        if not WHOLE.fullmatch(size) or int(size) < 1 or not number or not 0 < ms <= LARGEST:
             raise UserError(option, f"entry {size!r}", repr(ms), expected)
+        if int(size) in costs:
+            raise UserError(option, f"entry {size!r}", "a second time", "each block size once")
         costs[int(size)] = float(ms)
     return costs
 

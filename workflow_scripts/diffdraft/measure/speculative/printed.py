@@ -6,12 +6,17 @@ from typing import Any
 
 import pandas as pd
 
+from diffdraft.measure.speculative.passages import CATEGORY
 from diffdraft.measure.speculative.protocol import BASELINE
 from diffdraft.stats.paired import log_times
 from diffdraft.studies.act4s.analysis import pearson
 from diffdraft.studies.act4s.published_estimators import acceptance_rates, summarise
 
-HEADER = ("arm", "tok/s", "x AR", "prefix", "committed/cycle", "TPF", "identical", "busy")
+HEADER = (
+    *("arm", "tok/s", "x AR", "prefix", "committed/cycle", "TPF"),
+    *("draft ms", "verify ms", "cycle ms", "identical", "busy"),
+)
+STAGES = ("draft_ms", "verify_ms", "commit_ms", "overhead_ms")
 NONE = "-"
 
 
@@ -19,9 +24,10 @@ def run_tables(generations: pd.DataFrame) -> str:
     """One table for every precision, length and, where prompts are passages, length of context.
 
     tok/s and TPF (tokens a forward) are medians over generations. "x AR" is paired: the mean over
-    prompts of the mean over repeats of log(native wall / arm wall), as a ratio.
+    prompts of the mean over repeats of log(native wall / arm wall), as a ratio. A cycle's
+    milliseconds are the sum of the medians of its stages, as `adaptive --cost-ms` takes them.
     """
-    in_context = (generations["category"] == "context").all()
+    in_context = (generations["category"] == CATEGORY).all()
     keys = ["dtype", "max_tokens", *(["prompt_tokens"] if in_context else [])]
     parts = []
     for values, part in generations.groupby(keys, sort=False):
@@ -51,6 +57,9 @@ def arms_table(part: pd.DataFrame) -> str:
                 f"{found['mean_accepted_prefix']:.3f}" if drafted else NONE,
                 f"{found['mean_committed_per_cycle']:.3f}" if drafted else NONE,
                 f"{found['tpf_median']:.3f}",
+                f"{found['draft_ms']:.2f}" if drafted else NONE,
+                f"{found['verify_ms']:.2f}" if drafted else NONE,
+                f"{sum(found[stage] for stage in STAGES):.2f}" if drafted else NONE,
                 f"{int(own['identical'].sum())}/{len(own)}",
                 str(int(own["busy"].sum())),
             )
@@ -78,6 +87,15 @@ def loops_table(generations: pd.DataFrame, loop_free_below: float) -> str:
             )
         )
     return aligned(lines)
+
+
+def ties_line(ties: pd.DataFrame) -> str:
+    """How often the two best logits of the target are equal, by precision."""
+    counts = ties.groupby("dtype", sort=False)["exact_tie"].agg(["sum", "size"])
+    return "\n".join(
+        f"exact ties of the two best logits, {dtype}: {row['sum']} of {row['size']} positions"
+        for dtype, row in counts.iterrows()
+    )
 
 
 def number(value: Any) -> str:

@@ -12,11 +12,11 @@ import numpy as np
 
 from diffdraft import files
 from diffdraft.decoding.trace import Cycle, Trace
-from diffdraft.measure.divergence import first_divergence
 from diffdraft.measure.machine import busy_share
 from diffdraft.measure.speculative.arms import Arm
 from diffdraft.measure.workloads import EncodedPrompt
 from diffdraft.stats.loops import distinct_ratio, looped_fraction
+from diffdraft.stats.texts import first_divergence
 from diffdraft.streams import stream_key
 
 Row = dict[str, Any]
@@ -104,7 +104,7 @@ def time_unit(unit: Unit, arms: Sequence[Arm], protocol: Protocol) -> dict[str, 
     """Rows of `generations`, `draft_cycles` and `slots` of one unit.
 
     Repeats decode the same, as the digest of their traces shows, so cycles and slots are those of
-    repeat 0. Slots are of the arms whose whole block is verified with its confidence.
+    repeat 0. Slots are of the arms whose drafter reports its confidence.
     """
     runs: list[tuple[Arm, Row, Trace]] = []
     for repeat in range(protocol.repeats):

@@ -76,6 +76,7 @@ def meta_of(
     return {
         "study": STUDY,
         "dtypes": dtypes,
+        "ulp_tolerance": request.ulp_tolerance,
         **identity,
         "rows": {file.name: files.sha256_file(file) for file in written},
         "provenance": provenance.collect(shards.start, request.plan),
@@ -157,7 +158,7 @@ def divergences(
             reference = native[REFERENCE_REPEAT if row["arm"] == BASELINE else row["repeat"]]
             audit = audits[unit.dtype].row(unit.prompt.ids, reference, text_of(row))
             key = {**unit.key(), "arm": row["arm"], "repeat": row["repeat"]}
-            found.append({**key, **(audit or {})})
+            found.append({**(audit or {}), **key, "dtype": unit.dtype})
     return found
 
 

@@ -10,6 +10,7 @@ from diffdraft.layers.adapter_file import read_adapter
 from diffdraft.measure.planned import check_adapter, check_pin, check_profile
 from diffdraft.measure.speculative.bench import SHUFFLED_ARM
 from diffdraft.measure.speculative.cost_run import measure_cost
+from diffdraft.measure.speculative.protocol import STAGES
 from diffdraft.measure.speculative.record import measure
 from diffdraft.measure.speculative.request import Request
 from diffdraft.measure.speculative.seeds import DecodingSeeds
@@ -24,7 +25,6 @@ SCRIPT = Path(__file__).parents[3] / "measure_act4s.py"
 COST = "cost"
 NAMES = (*RUNS, COST)
 ADAPTER_ARM = "primary"
-STAGES = ["draft_seconds", "verify_seconds", "commit_seconds", "overhead_seconds"]
 NEEDS = {"controls": "shuffled", "context": "corpus", "adaptive": "ksweep"}
 
 
@@ -150,5 +150,5 @@ def cost_table(ksweep: Path, allowed: Sequence[int]) -> dict[int, float]:
         own = frame[frame["arm"] == f"uno_k{size}"]
         if own.empty:
             raise UserError(ksweep, "arm", f"no rows of uno_k{size}", "each allowed block size")
-        costs[size] = float((own[STAGES].sum(axis=1) / own["cycles"]).median() * 1000)
+        costs[size] = float((own[list(STAGES)].sum(axis=1) / own["cycles"]).median() * 1000)
     return costs

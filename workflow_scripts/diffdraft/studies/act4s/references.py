@@ -3,18 +3,11 @@
 import pandas as pd
 
 from diffdraft.errors import UserError
+from diffdraft.stats.texts import first_divergence
 from diffdraft.studies.act4s.study_rows import RunRows
 
 TEXT = ["prompt_id", "prompt_tokens", "max_tokens", "dtype"]
 KEY = [*TEXT, "arm", "repeat"]
-
-
-def first_difference(ids: str, reference: str) -> int:
-    """0-based place of the first differing id of two texts of one length; -1 if there is none."""
-    if ids == reference:
-        return -1
-    pairs = zip(ids.split(), reference.split(), strict=False)
-    return next(i for i, (token, other) in enumerate(pairs) if token != other)
 
 
 def reference_ids(rows: pd.DataFrame, baseline_arm: str) -> pd.Series:
@@ -36,7 +29,7 @@ def check_references(run: RunRows, baseline_arm: str) -> None:
     """
     references = reference_ids(run.generations, baseline_arm)
     for row, reference in zip(run.generations.itertuples(), references, strict=True):
-        expected = first_difference(str(row.token_ids), reference)
+        expected = first_divergence(str(row.token_ids).split(), reference.split())
         if row.first_divergence != expected:
             found = (
                 f"{row.first_divergence} for prompt {row.prompt_id}, arm {row.arm}, repeat"

@@ -63,14 +63,18 @@ def run(plan_file: Path, published_file: Path, out_dir: Path) -> str:
     """Write `readings.json`; returns a line that sums it up.
 
     Raises:
-        UserError: a plan of another study, or a figure that is not in the file.
+        UserError: a plan of another study, or figures that are not whole.
     """
     plan = load_plan(plan_file)
     if plan.study != STUDY:
         raise UserError(plan_file, "study", plan.study, STUDY)
     analysis = Act4sAnalysis.from_plan(plan_file, "analysis", plan.analysis)
     figures = Figures(read_published(published_file), published_file)
-    result = replay(plan, figures, analysis)
+    try:
+        result = replay(plan, figures, analysis)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        found = f"{type(error).__name__} {error}"
+        raise UserError(published_file, "figures", found, "the published tables, whole") from None
     files.write_json(out_dir / "readings.json", result)
     return _summary(result)
 
