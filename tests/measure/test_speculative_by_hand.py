@@ -435,13 +435,16 @@ def test_the_printed_ratio_is_paired_by_prompt_and_repeat(sweep):
     line = next(
         line for line in printed.run_tables(frame).splitlines() if line.split()[0] == "uno_k4"
     )
-    _, speed, ratio, prefix, committed, tpf, identical, busy = line.split()
+    _, speed, ratio, prefix, committed, tpf, _, _, cycle, identical, busy = line.split()
     own = frame[frame["arm"] == "uno_k4"]
     assert ratio == f"{math.exp(np.mean(means)):.3f}"
     assert speed == f"{(own['tokens'] / own['wall_seconds']).median():.2f}"
     assert prefix == f"{own['accepted'].sum() / own['cycles'].sum():.3f}"
     assert committed == f"{own['tokens'].sum() / own['cycles'].sum():.3f}"
     assert tpf == f"{(own['tokens'] / own['forwards']).median():.3f}"
+    stages = ("draft", "verify", "commit", "overhead")
+    medians = [(1000 * own[f"{stage}_seconds"] / own["cycles"]).median() for stage in stages]
+    assert cycle == f"{sum(medians):.2f}"
     assert (identical, busy) == ("10/10", "0")
 
 
