@@ -21,7 +21,7 @@ def findings():
 def test_own_history_passes_the_audit(findings):
     assert overall(findings) == PASS, [f for f in findings if f.outcome != PASS]
     verdicts = [finding for finding in findings if finding.check == "verdict from rows"]
-    assert len(verdicts) == 2
+    assert len(verdicts) == 3
 
 
 @pytest.mark.parametrize(("study", "rows"), [("rprm", 2 * 17_920), ("paired_timing", 216)])
@@ -30,3 +30,21 @@ def test_evidence_has_its_planned_size(study, rows):
     manifest = json.loads((folder / "MANIFEST.json").read_text())
     tables = [f for name, f in manifest["files"].items() if name != "cycles.csv" and f.get("rows")]
     assert sum(table["rows"] for table in tables) == rows
+
+
+def test_every_planned_generation_of_act_4s_is_there():
+    manifest = json.loads((REPOSITORY / "results/tiny/act4s/MANIFEST.json").read_text())
+    rows = {
+        name.removesuffix(".csv"): table["rows"]
+        for name, table in manifest["files"].items()
+        if table["schema_name"] == "generations"
+    }
+    assert rows == {
+        "baseline": 27 * 3 * 2 * 3,
+        "ksweep": 27 * 3 * 7,
+        "context": 10 * 3 * 3 * 4,
+        "controls": 27 * 3 * 10,
+        "adaptive": 27 * 3 * 9,
+        "confidence": 27 * 3 * 2,
+        "precision": 27 * 2 * 6,
+    }
