@@ -62,7 +62,7 @@ $(ANALYSIS)/from-lock: envs/analysis.lock
 
 # The verdicts, from the summary, and where the rest is.
 define show
-@sed '/^## Criteria/,$$d' $(REPORT)/$(1)/summary.md
+@sed -E '/^## .*[Cc]riteria/,$$d' $(REPORT)/$(1)/summary.md
 @echo "Report: $(REPORT)/$(1)/index.html"
 endef
 
