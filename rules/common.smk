@@ -117,6 +117,17 @@ def rows(name):
     return path
 
 
+def metrics(wildcards):
+    """The metrics of a study; rprm has a file for each of its adapters."""
+    names = (
+        [f"metrics_{tag}.json" for tag in TAGS]
+        if wildcards.study == "rprm"
+        else ["metrics.json"]
+    )
+    root = f"{BUILD}/{wildcards.evidence}/{wildcards.study}"
+    return [f"{root}/{name}" for name in names]
+
+
 def rows_of(study):
     """Input function: all that is measured in a study, under the evidence root of the job."""
     names = registry.STUDIES[study].files()

@@ -2,61 +2,21 @@
 # compares with the committed one. Runs no model.
 
 
-rule judge_rprm:
-    """The verdict of rprm: the plan's criteria over the metrics of both adapters."""
+rule judge:
+    """The verdict of a study: the plan's criteria over its metrics."""
     input:
-        plan="prereg/rprm.yaml",
-        amendments=amendments("rprm"),
-        metrics=expand(f"{BUILD}/{{{{evidence}}}}/rprm/metrics_{{tag}}.json", tag=TAGS),
+        plan="prereg/{study}.yaml",
+        amendments=lambda wildcards: amendments(wildcards.study),
+        metrics=metrics,
     output:
-        f"{BUILD}/{{evidence}}/rprm/verdict.json",
+        f"{BUILD}/{{evidence}}/{{study}}/verdict.json",
     log:
-        f"{BUILD}/logs/judge_rprm_{{evidence}}.txt",
+        f"{BUILD}/logs/judge_{{study}}_{{evidence}}.txt",
     conda:
         "../envs/analysis.yaml"
     params:
         version=code_digest(SCRIPTS / "judge.py"),
-        registered=registered("rprm"),
-    shell:
-        "python workflow_scripts/logged.py {log}"
-        " judge.py --plan {input.plan} --metrics {input.metrics} --out {output}"
-
-
-rule judge_paired_timing:
-    """The verdict of paired_timing: the plan's criteria over its metrics."""
-    input:
-        plan="prereg/paired_timing.yaml",
-        amendments=amendments("paired_timing"),
-        metrics=f"{BUILD}/{{evidence}}/paired_timing/metrics.json",
-    output:
-        f"{BUILD}/{{evidence}}/paired_timing/verdict.json",
-    log:
-        f"{BUILD}/logs/judge_paired_timing_{{evidence}}.txt",
-    conda:
-        "../envs/analysis.yaml"
-    params:
-        version=code_digest(SCRIPTS / "judge.py"),
-        registered=registered("paired_timing"),
-    shell:
-        "python workflow_scripts/logged.py {log}"
-        " judge.py --plan {input.plan} --metrics {input.metrics} --out {output}"
-
-
-rule judge_act4s:
-    """The verdict of act4s: the plan's criteria over its metrics."""
-    input:
-        plan="prereg/act4s.yaml",
-        amendments=amendments("act4s"),
-        metrics=f"{BUILD}/{{evidence}}/act4s/metrics.json",
-    output:
-        f"{BUILD}/{{evidence}}/act4s/verdict.json",
-    log:
-        f"{BUILD}/logs/judge_act4s_{{evidence}}.txt",
-    conda:
-        "../envs/analysis.yaml"
-    params:
-        version=code_digest(SCRIPTS / "judge.py"),
-        registered=registered("act4s"),
+        registered=lambda wildcards: registered(wildcards.study),
     shell:
         "python workflow_scripts/logged.py {log}"
         " judge.py --plan {input.plan} --metrics {input.metrics} --out {output}"

@@ -14,7 +14,7 @@ NAMES = ["a", "b", "c", "d"]
 
 
 def collect(folder, identity, fail_at=None):
-    made, reported = [], []
+    made = []
 
     def make(place):
         if place == fail_at:
@@ -24,26 +24,31 @@ def collect(folder, identity, fail_at=None):
 
     shards = Shards(folder, identity)
     try:
-        pieces = shards.collect(NAMES, make, lambda *what: reported.append(what))
+        pieces = shards.collect(NAMES, make, "piece")
     except KeyboardInterrupt:
         pieces = None
-    return pieces, made, reported, shards.start["started_utc"]
+    return pieces, made, shards.start["started_utc"]
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, capsys):
     whole = collect(tmp_path / "whole", {"plan": 1})[0]
-    pieces, made, reported, started = collect(tmp_path / "cut", {"plan": 1}, fail_at=2)
-    assert (pieces, made, reported) == (None, [0, 1], [(0, True), (1, True)])
-    pieces, made, reported, again = collect(tmp_path / "cut", {"plan": 1})
+    capsys.readouterr()
+    pieces, made, started = collect(tmp_path / "cut", {"plan": 1}, fail_at=2)
+    assert (pieces, made) == (None, [0, 1])
+    assert capsys.readouterr().err == "piece 1/4 a: measured\npiece 2/4 b: measured\n"
+    pieces, made, again = collect(tmp_path / "cut", {"plan": 1})
     assert made == [2, 3]
-    assert reported == [(0, False), (1, False), (2, True), (3, True)]
+    told = ["a: kept from an earlier run", "b: kept from an earlier run"]
+    told = [*told, "c: measured", "d: measured"]
+    expected = [f"piece {place}/4 {line}" for place, line in enumerate(told, start=1)]
+    assert capsys.readouterr().err.splitlines() == expected
     assert pieces == whole
     assert started == again
 
 
 def test_pieces_of_another_measurement_are_dropped(tmp_path):
     collect(tmp_path, {"adapter": "old"}, fail_at=3)
-    pieces, made, _, _ = collect(tmp_path, {"adapter": "new"})
+    pieces, made, _ = collect(tmp_path, {"adapter": "new"})
     assert made == [0, 1, 2, 3]
     assert {piece["made_with"]["adapter"] for piece in pieces} == {"new"}
 
@@ -67,7 +72,7 @@ def make(place):
     print(place, flush=True)
     return place * 10
 
-print(Shards(Path(sys.argv[1]), {}).collect("abcd", make, lambda *_: None))
+print(Shards(Path(sys.argv[1]), {}).collect("abcd", make, "piece"))
 """
 
 

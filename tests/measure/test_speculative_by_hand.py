@@ -22,19 +22,9 @@ from tests.kill.steps import run as run_process
 from tests.kill.steps import stop
 from tests.measure import small_decoding as small
 
+pytestmark = pytest.mark.usefixtures("quick")
 SCRIPT = small.ROOT / "workflow_scripts" / "spec_decode.py"
 PARSER = runpy.run_path(str(SCRIPT))["make_parser"]
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    return small.Small(tmp_path_factory.mktemp("study"))
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    small.no_waiting(monkeypatch)
-    small.few_prompts(monkeypatch)
 
 
 def options(study, out, **changes):

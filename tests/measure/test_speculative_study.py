@@ -16,6 +16,7 @@ from diffdraft.measure.speculative import arms, record
 from diffdraft.rows import read_rows
 from tests.measure import small_decoding as small
 
+pytestmark = pytest.mark.usefixtures("quick")
 TIMES = [
     *(f"{name}_seconds" for name in ("wall", "prefill", "draft", "verify", "commit", "overhead")),
     "load_before",
@@ -23,17 +24,6 @@ TIMES = [
 ]
 ENDINGS = {"": "generations", "_cycles": "draft_cycles", "_divergences": "divergences"}
 PROMPTS = small.FEW
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    return small.Small(tmp_path_factory.mktemp("study"))
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    small.no_waiting(monkeypatch)
-    small.few_prompts(monkeypatch)
 
 
 def measure(study, name, folder, plan=None, **changes):

@@ -24,7 +24,7 @@ TARGETS = (
     "report",
 )
 ANALYSIS = {"analyse_rprm": 2, "analyse_paired_timing": 1, "analyse_act4s": 1}
-JUDGEMENT = {"judge_rprm": 1, "judge_paired_timing": 1, "judge_act4s": 1, "compare_verdicts": 3}
+JUDGEMENT = {"judge": 3, "compare_verdicts": 3}
 REPORTS = {"published": 1, "published_act4s": 1, "write_report": 1, "write_act4s_report": 1}
 
 

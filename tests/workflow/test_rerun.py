@@ -38,8 +38,7 @@ def test_file_times_rerun_nothing_and_changed_code_what_depends_on_it(project):
     assert "Nothing to be done" in snakemake(project, "--dry-run").stdout
     judge.write_text(judge.read_text() + "x = 1\n")
     assert planned(snakemake(project, "--dry-run").stdout) == {
-        "judge_rprm": 1,
-        "judge_paired_timing": 1,
+        "judge": 2,
         "compare_verdicts": 2,
         "write_report": 1,
         "all": 1,
@@ -62,7 +61,7 @@ def test_an_amendment_reruns_its_study_and_a_line_on_another_study_nothing(proje
     timing = {
         "time_paired": 1,
         "analyse_paired_timing": 1,
-        "judge_paired_timing": 1,
+        "judge": 1,
         "compare_verdicts": 1,
         "write_report": 1,
         "all": 1,
@@ -106,7 +105,7 @@ def test_act_4s_runs_one_run_after_the_other_and_nothing_of_the_other_studies(pr
         "time_act4s_cost": 1,
         "run_act4s_precision": 1,
         "analyse_act4s": 1,
-        "judge_act4s": 1,
+        "judge": 1,
         "published_act4s": 1,
         "write_act4s_report": 1,
         "act4s": 1,

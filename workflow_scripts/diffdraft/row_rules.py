@@ -188,7 +188,7 @@ CYCLE_RULES = [
 GENERATION_KEY = ["prompt_id", "prompt_tokens", "max_tokens", "arm"]
 
 
-def _offered_or_more(frame: pd.DataFrame) -> pd.Series:
+def _a_forward_each_cycle(frame: pd.DataFrame) -> pd.Series:
     return frame["forwards"] >= frame["cycles"]
 
 
@@ -218,7 +218,7 @@ GENERATION_RULES = [
     at_most("tokens", "max_tokens"),
     at_most("accepted", "offered"),
     at_most("full_blocks", "cycles"),
-    Rule("forwards", "at least one a cycle", _offered_or_more),
+    Rule("forwards", "at least one a cycle", _a_forward_each_cycle),
     Rule("wall_seconds", "at least the sum of its stages", _stages_fit),
     Rule("token_ids", "as many ids as tokens", _ids_are_counted),
     Rule("first_divergence", "-1 exactly where identical = 1", _identical_has_no_divergence),

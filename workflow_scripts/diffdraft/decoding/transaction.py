@@ -55,11 +55,6 @@ class Transaction(ABC):
         self.before.check_length(rows)
         return spent
 
-    @property
-    def record_bytes(self) -> int:
-        """Bytes of the arrays that the block left behind so that a prefix can be committed."""
-        return 0
-
     @abstractmethod
     def _forward(self, ids_BW: mx.array) -> mx.array:
         """Run the block on the cache; returns logits [1, W, V]."""
@@ -103,11 +98,6 @@ class SnapshotTransaction(Transaction):
     def __init__(self, model: Any, cache: list[Any]) -> None:
         super().__init__(model, cache)
         self.recorded: dict[int, _Recorded] = {}
-
-    @property
-    def record_bytes(self) -> int:
-        """Bytes of the recorded convolution rows, states (the one before the block too), steps."""
-        return sum(recorded.nbytes for recorded in self.recorded.values())
 
     def _forward(self, ids_BW: mx.array) -> mx.array:
         if not any(isinstance(entry, ArraysCache) for entry in self.cache):

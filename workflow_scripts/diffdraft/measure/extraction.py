@@ -1,12 +1,10 @@
 """The measurement of the study `rprm`: from a plan to one adapter's position table."""
 
 import math
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
-from tqdm import tqdm
 
 from diffdraft import files, provenance, rows
 from diffdraft.code_digest import code_digest
@@ -72,16 +70,8 @@ def extract(
             for row in batch_rows(adapter, windows.batch(index), index, windows.seed_row)
         ]
 
-    with tqdm(total=windows.sample.batches, disable=None, unit="batch") as bar:
-
-        def report(place: int, made: bool) -> None:
-            bar.update(min(BATCHES_PER_PIECE, windows.sample.batches - first_batches[place]))
-            if not sys.stderr.isatty():
-                done = "measured" if made else "kept from an earlier run"
-                print(f"piece {place + 1}/{len(first_batches)}: {done}", file=sys.stderr)
-
-        names = [f"batch{first}" for first in first_batches]
-        pieces = shards.collect(names, piece, report)
+    names = [f"batch{first}" for first in first_batches]
+    pieces = shards.collect(names, piece, "piece")
     target.check_unchanged()
     frame = table([row for piece in pieces for row in piece])
     rows.write_rows(out, frame, "positions")

@@ -1,11 +1,9 @@
 """The measurement of the study `paired_timing`: from a plan to its two row files."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tqdm import tqdm
 
 from diffdraft import files, provenance, rows
 from diffdraft.code_digest import code_digest
@@ -51,7 +49,7 @@ def measure(
             adapter other than planned, or a target or prompt that does not fit.
     """
     profile, plan = load_profile(profile_file), load_amended_plan(plan_file)
-    sample = planned_sample(plan, profile.name, plan_file)
+    sample = plan.sample_of(PromptSample, profile.name, plan_file)
     profile_sha256 = check_profile(plan, profile, profile_file)
     workload_file = profile_file.parent.parent / "workloads" / f"{profile.name}.yaml"
     workload = load_workload(workload_file)
@@ -94,22 +92,12 @@ def run(
     prompts: list[EncodedPrompt], arms: list[Arm], protocol: Protocol, shards: Shards
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Timing rows and cycle rows of all prompts, in the order of the suite."""
-    with tqdm(total=len(prompts), disable=None, unit="prompt") as bar:
 
-        def report(place: int, made: bool) -> None:
-            bar.update()
-            if not sys.stderr.isatty():
-                done = "timed" if made else "kept from an earlier run"
-                print(
-                    f"prompt {place + 1}/{len(prompts)} {prompts[place].id}: {done}",
-                    file=sys.stderr,
-                )
+    def piece(place: int) -> dict[str, Any]:
+        timing, cycles = time_prompt(prompts[place], place, arms, protocol)
+        return {"timing": timing, "cycles": cycles}
 
-        def piece(place: int) -> dict[str, Any]:
-            timing, cycles = time_prompt(prompts[place], place, arms, protocol)
-            return {"timing": timing, "cycles": cycles}
-
-        pieces = shards.collect([prompt.id for prompt in prompts], piece, report)
+    pieces = shards.collect([prompt.id for prompt in prompts], piece, "prompt")
     return (
         [row for piece in pieces for row in piece["timing"]],
         [row for piece in pieces for row in piece["cycles"]],
@@ -119,15 +107,6 @@ def run(
 def frame(records: list[dict[str, Any]], schema_name: str) -> pd.DataFrame:
     """Records as a table with the columns of a row schema, in its order."""
     return pd.DataFrame.from_records(records, columns=rows.columns(schema_name))
-
-
-def planned_sample(plan: Plan, profile_name: str, plan_file: Path) -> PromptSample:
-    """The plan's sample of prompts for a profile."""
-    sample = plan.samples.get(profile_name)
-    if not isinstance(sample, PromptSample):
-        found = "nothing" if sample is None else "a sample of windows"
-        raise UserError(plan_file, f"samples.{profile_name}", found, "a sample of prompts")
-    return sample
 
 
 def check_size(workload: Workload, sample: PromptSample, file: Path) -> None:

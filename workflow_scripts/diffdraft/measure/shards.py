@@ -1,8 +1,11 @@
 """Finished pieces of a long measurement, kept as files, so that a kill loses one piece."""
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from tqdm import tqdm
 
 from diffdraft import files, provenance
 
@@ -28,19 +31,19 @@ class Shards:
             files.write_json(run, found)
         self.start: dict[str, Any] = found["start"]
 
-    def collect(
-        self, names: Sequence[str], make: Callable[[int], Any], report: Callable[[int, bool], None]
-    ) -> list[Any]:
+    def collect(self, names: Sequence[str], make: Callable[[int], Any], unit: str) -> list[Any]:
         """The pieces in order; a missing one is made by `make(place)` and kept.
 
-        `report(place, made)` is called after each.
+        Each is told on standard error: by a bar of `unit`s on a terminal, else by a line.
         """
         pieces = []
-        for place, name in enumerate(names):
+        for place, name in enumerate(tqdm(names, disable=None, unit=unit)):
             path = self.folder / f"{place:04d}_{name}.json"
             missing = not path.is_file()
             if missing:
                 files.write_json(path, make(place))
             pieces.append(files.read_json(path))
-            report(place, missing)
+            if not sys.stderr.isatty():
+                done = "measured" if missing else "kept from an earlier run"
+                print(f"{unit} {place + 1}/{len(names)} {name}: {done}", file=sys.stderr)
         return pieces

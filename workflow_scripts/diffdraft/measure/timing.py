@@ -63,12 +63,14 @@ def time_prompt(
             "load_before": load_before,
             "busy": int(load_before > protocol.max_load_before),
         }
-        timing.append({**run, **_measured(trace)})
-        cycles += [{**key, **_cycle(cycle)} for cycle in trace.cycles]
+        sha = token_ids_sha(trace.tokens)
+        timing.append({**run, **trace_cells(trace), "token_ids_sha": sha})
+        cycles += [{**key, **cycle_cells(cycle)} for cycle in trace.cycles]
     return timing, cycles
 
 
-def _measured(trace: Trace) -> Row:
+def trace_cells(trace: Trace) -> Row:
+    """What a row tells of a generation, whatever it was timed for."""
     return {
         "prompt_tokens": trace.prompt_tokens,
         "tokens": len(trace.tokens),
@@ -79,11 +81,11 @@ def _measured(trace: Trace) -> Row:
         "cycles": len(trace.cycles),
         "accepted": int(trace.total("accepted")),
         "offered": int(trace.total("offered")),
-        "token_ids_sha": token_ids_sha(trace.tokens),
     }
 
 
-def _cycle(cycle: Cycle) -> Row:
+def cycle_cells(cycle: Cycle) -> Row:
+    """What a row tells of a cycle."""
     return {
         "cycle": cycle.index,
         "accepted": cycle.accepted,

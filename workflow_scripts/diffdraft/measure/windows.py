@@ -76,9 +76,7 @@ def planned_windows(plan: Plan, profile: str, corpus: Path, noise_high: int) -> 
     Raises `UserError` when the plan has no window sample for the profile, or when the split is too
     small to give every window once.
     """
-    sample = plan.samples.get(profile)
-    if not isinstance(sample, WindowSample):
-        raise UserError(plan.study, f"samples.{profile}", "nothing", "a sample of windows")
+    sample = plan.sample_of(WindowSample, profile, plan.study)
     pool = read_windows(corpus, SPLIT, sample.window_tokens)[:POOL_LIMIT]
     if len(pool) < sample.windows:
         found = f"{len(pool)} windows of {sample.window_tokens} tokens"

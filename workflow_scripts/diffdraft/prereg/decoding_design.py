@@ -9,7 +9,7 @@ from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.prereg.schema import DecodingSample, Plan
 from diffdraft.rows import read_rows
-from diffdraft.studies.act4s.design import DTYPES, RunDesign, designs
+from diffdraft.studies.act4s.design import DTYPES, NO_CONTEXTS, RunDesign, designs
 
 
 def check_decoding(folder: Path, plan: Plan, sample: DecodingSample) -> None:
@@ -54,7 +54,7 @@ def _sizes(
     yield "generations cut short", int((rows["tokens"] != rows["max_tokens"]).sum()), 0
     yield "repeats", _values(rows, "repeat"), list(range(design.repeats))
     yield "dtype", _values(rows, "dtype"), sorted(dtypes)
-    if design.contexts != (0,):
+    if design.contexts != NO_CONTEXTS:
         yield "prompt_tokens", _values(rows, "prompt_tokens"), sorted(design.contexts)
     cells = len(design.arms) * len(design.max_tokens) * len(design.contexts) * len(dtypes)
     yield "rows", len(rows), cells * prompts * design.repeats

@@ -5,7 +5,7 @@ Every threshold that decides anything is a `bound` in a plan. Unknown keys are e
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     Discriminator,
@@ -167,6 +167,12 @@ def _sample_kind(value: Any) -> str:
     return "decoding" if "token_counts" in keys else "prompts"
 
 
+SAID: dict[type, str] = {
+    WindowSample: "a sample of windows",
+    PromptSample: "a sample of prompts",
+    DecodingSample: "a sample of generations",
+}
+S = TypeVar("S", WindowSample, PromptSample, DecodingSample)
 Sample = Annotated[
     Annotated[WindowSample, Tag("windows")]
     | Annotated[PromptSample, Tag("prompts")]
@@ -248,6 +254,14 @@ class Plan(Strict):
     def sha256(self) -> str:
         """SHA-256 of the plan's bytes; empty for a plan that did not come from bytes."""
         return self._sha256
+
+    def sample_of(self, kind: type[S], profile: str, file: object) -> S:
+        """The sample of a profile. Raises `UserError` if there is none of this kind."""
+        sample = self.samples.get(profile)
+        if not isinstance(sample, kind):
+            found = "nothing" if sample is None else SAID[type(sample)]
+            raise UserError(file, f"samples.{profile}", found, SAID[kind])
+        return sample
 
     def rules(self) -> list[Rule]:
         """The verdict rules in order, without the closing `otherwise`."""

@@ -1,5 +1,6 @@
 """The divergence audit of an existing row file, against the target that wrote it."""
 
+import math
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from diffdraft.measure.speculative.protocol import BASELINE, Row
 from diffdraft.measure.speculative.record import frame, text_of
 from diffdraft.measure.workloads import EncodedPrompt, Workload, load_workload
 from diffdraft.rows import read_rows
-from diffdraft.studies.act4s.audit import is_beyond
+from diffdraft.studies.act4s.audit import counts
+from diffdraft.studies.act4s.checks import check_full_length
 from diffdraft.studies.act4s.design import RunDesign
 from diffdraft.studies.act4s.references import check_references, reference_ids
 from diffdraft.studies.act4s.study_rows import RunRows
@@ -36,9 +38,10 @@ def read_generations(file: Path) -> pd.DataFrame:
     """
     generations = read_rows(file, "generations")
     check_complete(generations, file)
-    check_lengths(generations, file)
     empty = pd.DataFrame()
-    check_references(RunRows(file, RunDesign((), (), 0), generations, empty, empty), BASELINE)
+    run = RunRows(file, RunDesign((), (), 0), generations, empty, empty)
+    check_full_length(run)
+    check_references(run, BASELINE)
     found = files.sha256_file(file)
     recorded = recorded_meta(file).get("rows", {}).get(file.name, found)
     if recorded != found:
@@ -72,13 +75,6 @@ def check_complete(generations: pd.DataFrame, file: Path) -> None:
                     said = f"prompt {text[0]} ({text[1]} tokens), {text[2]} new, {text[3]}"
                     found = f"no {arm} for {said}, repeat {repeat}"
                     raise UserError(file, "arm", found, "every arm of the file for every prompt")
-
-
-def check_lengths(generations: pd.DataFrame, file: Path) -> None:
-    """Every generation has all of its tokens: there are no stop ids."""
-    for row in generations[generations["tokens"] != generations["max_tokens"]].itertuples():
-        found = f"{row.tokens} of prompt {row.prompt_id}, arm {row.arm}, repeat {row.repeat}"
-        raise UserError(file, "tokens", found, f"{row.max_tokens}, as many as asked for")
 
 
 def audit_file(
@@ -201,23 +197,22 @@ def audit_reports(generations: pd.DataFrame, divergences: pd.DataFrame, toleranc
 
 def audit_report(generations: pd.DataFrame, divergences: pd.DataFrame, tolerance: float) -> str:
     """Counts, both rules, and a verdict line."""
-    drafted = generations[generations["arm"] != BASELINE]
-    rows = divergences[divergences["arm"] != BASELINE]
-    ties, beyond = rows["exact_tie"] == 1, is_beyond(rows, tolerance)
+    found = counts(generations, divergences, BASELINE, tolerance)
     native = generations[generations["arm"] == BASELINE]
-    same = drafted["identical"].all()
-    verdict = DEFECT if beyond.any() else IDENTICAL if same else ARITHMETIC
-    counts = {
-        "generations checked": len(drafted),
-        "identical": int(drafted["identical"].sum()),
-        "divergent": len(rows),
-        "exact ties": int(ties.sum()),
-        "within one ULP, no tie": int((~beyond & ~ties).sum()),
-        "beyond one ULP": int(beyond.sum()),
-        "largest gap in ULPs": "-" if rows.empty else f"{rows['gap_in_ulps'].max():.3g}",
+    same = found["identical"] == found["rows_checked"]
+    verdict = IDENTICAL if same else ARITHMETIC if found["passes_ulp"] else DEFECT
+    largest = found["max_gap_in_ulps"]
+    lines = {
+        "generations checked": found["rows_checked"],
+        "identical": found["identical"],
+        "divergent": found["divergent"],
+        "exact ties": found["exact_ties"],
+        "within one ULP, no tie": found["within_one_ulp_not_tie"],
+        "beyond one ULP": found["beyond_one_ulp"],
+        "largest gap in ULPs": "-" if math.isnan(largest) else f"{largest:.3g}",
         "native runs that repeat": f"{int(native['identical'].sum())}/{len(native)}",
-        "rule of exact ties": "PASS" if ties.all() else "FAIL",
-        "rule of one ULP": "FAIL" if beyond.any() else "PASS",
+        "rule of exact ties": "PASS" if found["passes_exact_tie"] else "FAIL",
+        "rule of one ULP": "PASS" if found["passes_ulp"] else "FAIL",
     }
-    width = max(map(len, counts))
-    return "\n".join([*(f"{name:<{width}}  {value}" for name, value in counts.items()), verdict])
+    width = max(map(len, lines))
+    return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines.items()), verdict])

@@ -1,10 +1,6 @@
 """The run `cost`: what a forward takes at every width, in both precisions."""
 
-import sys
 from pathlib import Path
-from typing import Any
-
-from tqdm import tqdm
 
 from diffdraft import files, rows
 from diffdraft.measure.cost_curve import CostCurve, Subject
@@ -32,7 +28,8 @@ def measure_cost(request: Request) -> Path:
     subjects = {dtype: Subject(bench.target, bench.adapter) for dtype, bench in benches.items()}
     sample = request.sample
     curve = CostCurve(subjects, sample.cost, sample.block_size, text, request.seeds.arm_order)
-    pieces = collect(curve, sample.cost.repeats, shards)
+    names = [f"repeat{index}" for index in range(sample.cost.repeats)]
+    pieces = shards.collect(names, curve.repeat, "repeat")
     for bench in benches.values():
         bench.target.check_unchanged()
     table = frame([row for piece in pieces for row in piece], "passes")
@@ -41,16 +38,3 @@ def measure_cost(request: Request) -> Path:
     meta = meta_of(request, identity, list(benches), [file], shards)
     files.write_json(file.with_name(f"{file.stem}_meta.json"), meta)
     return file
-
-
-def collect(curve: CostCurve, repeats: int, shards: Shards) -> list[list[dict[str, Any]]]:
-    """The rows of every repeat, in order."""
-    with tqdm(total=repeats, disable=None, unit="repeat") as bar:
-
-        def report(place: int, made: bool) -> None:
-            bar.update()
-            if not sys.stderr.isatty():
-                done = "timed" if made else "kept from an earlier run"
-                print(f"repeat {place + 1}/{repeats}: {done}", file=sys.stderr)
-
-        return shards.collect([f"repeat{i}" for i in range(repeats)], curve.repeat, report)

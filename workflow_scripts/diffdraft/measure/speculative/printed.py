@@ -10,13 +10,12 @@ from diffdraft.measure.speculative.passages import CATEGORY
 from diffdraft.measure.speculative.protocol import BASELINE
 from diffdraft.stats.paired import log_times
 from diffdraft.studies.act4s.analysis import pearson
-from diffdraft.studies.act4s.published_estimators import acceptance_rates, summarise
+from diffdraft.studies.act4s.published_estimators import STAGES, acceptance_rates, summarise
 
 HEADER = (
     *("arm", "tok/s", "x AR", "prefix", "committed/cycle", "TPF"),
     *("draft ms", "verify ms", "cycle ms", "identical", "busy"),
 )
-STAGES = ("draft_ms", "verify_ms", "commit_ms", "overhead_ms")
 NONE = "-"
 
 
@@ -59,7 +58,7 @@ def arms_table(part: pd.DataFrame) -> str:
                 f"{found['tpf_median']:.3f}",
                 f"{found['draft_ms']:.2f}" if drafted else NONE,
                 f"{found['verify_ms']:.2f}" if drafted else NONE,
-                f"{sum(found[stage] for stage in STAGES):.2f}" if drafted else NONE,
+                f"{sum(found[f'{stage}_ms'] for stage in STAGES):.2f}" if drafted else NONE,
                 f"{int(own['identical'].sum())}/{len(own)}",
                 str(int(own["busy"].sum())),
             )

@@ -14,6 +14,7 @@ from diffdraft import files
 from diffdraft.decoding.trace import Cycle, Trace
 from diffdraft.measure.machine import busy_share
 from diffdraft.measure.speculative.arms import Arm
+from diffdraft.measure.timing import cycle_cells, trace_cells
 from diffdraft.measure.workloads import EncodedPrompt
 from diffdraft.stats.loops import distinct_ratio, looped_fraction
 from diffdraft.stats.texts import first_divergence
@@ -24,7 +25,6 @@ BASELINE = "ar"
 STREAM = "data_sampling"
 WARMUP_PROMPTS = 3
 WARMUP_TOKENS = 8
-STAGES = ("draft_seconds", "verify_seconds", "commit_seconds", "overhead_seconds")
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,10 @@ def time_unit(unit: Unit, arms: Sequence[Arm], protocol: Protocol) -> dict[str, 
         )
         if run["repeat"] == 0:
             key = {**unit.key(), "arm": arm.id}
-            out["draft_cycles"] += [{**key, **cycle_cells(cycle)} for cycle in trace.cycles]
+            out["draft_cycles"] += [
+                {**key, "block_size": c.block_size, "forwards": c.forwards, **cycle_cells(c)}
+                for c in trace.cycles
+            ]
             out["slots"] += [{**key, **slot} for cycle in trace.cycles for slot in slots(cycle)]
     return out
 
@@ -150,14 +153,8 @@ def measured(trace: Trace, reference: Sequence[int]) -> Row:
     """What one generation gave, and whether it is the native text `reference`."""
     first = first_divergence(reference, trace.tokens)
     return {
-        "tokens": len(trace.tokens),
-        "wall_seconds": trace.wall_seconds,
-        "prefill_seconds": trace.prefill_seconds,
-        **{stage: float(trace.total(stage)) for stage in STAGES},
-        "forwards": trace.forwards,
-        "cycles": len(trace.cycles),
-        "accepted": int(trace.total("accepted")),
-        "offered": int(trace.total("offered")),
+        **trace_cells(trace),
+        "overhead_seconds": trace.total("overhead_seconds"),
         "full_blocks": int(trace.total("full")),
         "replays": int(trace.total("replays")),
         "identical": int(first == -1),
@@ -177,18 +174,6 @@ def trace_sha(trace: Trace) -> str:
     ]
     numbers = [len(decided), *(number for cycle in decided for number in cycle), *trace.tokens]
     return files.sha256_bytes(np.array(numbers, dtype="<i4").tobytes())
-
-
-def cycle_cells(cycle: Cycle) -> Row:
-    """A cycle's own cells of its row."""
-    return {
-        "cycle": cycle.index,
-        "block_size": cycle.block_size,
-        "offered": cycle.offered,
-        "accepted": cycle.accepted,
-        "committed": cycle.committed,
-        "forwards": cycle.forwards,
-    }
 
 
 def slots(cycle: Cycle) -> list[Row]:

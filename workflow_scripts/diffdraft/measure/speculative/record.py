@@ -4,13 +4,11 @@ The planned measurement and the command by hand differ in where their settings c
 write what they measured here.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tqdm import tqdm
 
 from diffdraft import files, provenance, rows
 from diffdraft.measure.divergence import DivergenceAudit
@@ -121,15 +119,7 @@ def time_run(
     names = [
         f"{unit.prompt.id}_{len(unit.prompt.ids)}_{unit.max_tokens}_{unit.dtype}" for unit in units
     ]
-    with tqdm(total=len(units), disable=None, unit="prompt") as bar:
-
-        def report(place: int, made: bool) -> None:
-            bar.update()
-            if not sys.stderr.isatty():
-                done = "timed" if made else "kept from an earlier run"
-                print(f"prompt {place + 1}/{len(units)} {names[place]}: {done}", file=sys.stderr)
-
-        return shards.collect(names, piece, report)
+    return shards.collect(names, piece, "prompt")
 
 
 def kept_tables(run: Run, dtype: str, tables: dict[str, list[Row]]) -> dict[str, list[Row]]:

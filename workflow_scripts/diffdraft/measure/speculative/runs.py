@@ -12,7 +12,7 @@ from diffdraft.measure.speculative.passages import passages
 from diffdraft.measure.speculative.protocol import Unit
 from diffdraft.measure.workloads import EncodedPrompt, Workload, encode_workload
 from diffdraft.prereg.schema import DecodingSample
-from diffdraft.studies.act4s.design import RunDesign
+from diffdraft.studies.act4s.design import NO_CONTEXTS, RunDesign
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,14 @@ class Source:
     context_seed: int
 
     def prompts(
-        self, name: str, sample: DecodingSample, new_tokens: int, context: int
+        self, design: RunDesign, passages_each: int, new_tokens: int, context: int
     ) -> list[list[EncodedPrompt]]:
-        """Prompts of a run, a list for each length of context."""
-        if name != "context":
+        """Prompts of a run, a list for each of its contexts."""
+        if design.contexts == NO_CONTEXTS:
             return [encode_workload(self.workload, self.tokenizer, new_tokens, context)]
         if self.corpus is None:
             raise UserError("--corpus", "folder", "nothing", "the corpus that passages come from")
-        sizes = sample.context
-        return passages(self.corpus, sizes.lengths, sizes.passages, self.context_seed)
+        return passages(self.corpus, design.contexts, passages_each, self.context_seed)
 
 
 def plan_run(
@@ -75,7 +74,7 @@ def plan_run(
     number = 0
     for dtype in design.dtypes or (own_dtype,):
         for max_tokens in design.max_tokens:
-            for prompts in source.prompts(name, sample, max_tokens, context):
+            for prompts in source.prompts(design, sample.context.passages, max_tokens, context):
                 check_room(prompts, max_tokens, largest, context)
                 calls.append(
                     [

@@ -10,7 +10,6 @@ from diffdraft.layers.adapter_file import read_adapter
 from diffdraft.measure.planned import check_adapter, check_pin, check_profile
 from diffdraft.measure.speculative.bench import SHUFFLED_ARM
 from diffdraft.measure.speculative.cost_run import measure_cost
-from diffdraft.measure.speculative.protocol import STAGES
 from diffdraft.measure.speculative.record import measure
 from diffdraft.measure.speculative.request import Request
 from diffdraft.measure.speculative.seeds import DecodingSeeds
@@ -19,6 +18,7 @@ from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.schema import DecodingSample, Plan
 from diffdraft.rows import read_rows
 from diffdraft.studies.act4s.design import RUNS, RunDesign, designs
+from diffdraft.studies.act4s.published_estimators import STAGES
 from diffdraft.studies.act4s.settings import Act4sAnalysis
 
 SCRIPT = Path(__file__).parents[3] / "measure_act4s.py"
@@ -55,7 +55,7 @@ def measure_planned(
         if file is None:
             raise UserError(f"--{option}", "file", "nothing", f"what the run {name} needs")
     profile, plan = load_profile(profile_file), load_amended_plan(plan_file)
-    sample = planned_sample(plan, profile.name, plan_file)
+    sample = plan.sample_of(DecodingSample, profile.name, plan_file)
     analysis = Act4sAnalysis.from_plan(plan_file, "analysis", plan.analysis)
     design = planned_design(name, plan, sample, analysis.baseline_arm, plan_file)
     origin = {
@@ -94,15 +94,6 @@ def measure_planned(
         measure_cost(request)
     else:
         measure(request)
-
-
-def planned_sample(plan: Plan, profile_name: str, plan_file: Path) -> DecodingSample:
-    """The plan's sample of generations for a profile."""
-    sample = plan.samples.get(profile_name)
-    if not isinstance(sample, DecodingSample):
-        found = "nothing" if sample is None else "another sample"
-        raise UserError(plan_file, f"samples.{profile_name}", found, "a sample of generations")
-    return sample
 
 
 def planned_design(
@@ -150,5 +141,6 @@ def cost_table(ksweep: Path, allowed: Sequence[int]) -> dict[int, float]:
         own = frame[frame["arm"] == f"uno_k{size}"]
         if own.empty:
             raise UserError(ksweep, "arm", f"no rows of uno_k{size}", "each allowed block size")
-        costs[size] = float((own[list(STAGES)].sum(axis=1) / own["cycles"]).median() * 1000)
+        seconds = own[[f"{stage}_seconds" for stage in STAGES]].sum(axis=1)
+        costs[size] = float((seconds / own["cycles"]).median() * 1000)
     return costs

@@ -25,15 +25,24 @@ def audit(study: StudyRows) -> pd.DataFrame:
 
 
 def _audit(name: str, run: RunRows, dtype: str, study: StudyRows) -> dict[str, Any]:
-    base = study.analysis.baseline_arm
-    checked = run.generations[run.generations["dtype"] == dtype]
-    checked = checked[checked["arm"] != base]
-    rows = run.divergences[run.divergences["dtype"] == dtype]
-    rows = rows[rows["arm"] != base]  # native runs that do not repeat are counted as such
-    ties, beyond = rows["exact_tie"] == 1, is_beyond(rows, study.analysis.ulp_tolerance)
+    generations, divergences = (
+        rows[rows["dtype"] == dtype] for rows in (run.generations, run.divergences)
+    )
+    base, tolerance = study.analysis.baseline_arm, study.analysis.ulp_tolerance
+    return {"run": name, "dtype": dtype, **counts(generations, divergences, base, tolerance)}
+
+
+def counts(
+    generations: pd.DataFrame, divergences: pd.DataFrame, base: str, tolerance: float
+) -> dict[str, Any]:
+    """The drafted generations of one run and dtype, by all three rules.
+
+    Native runs that do not repeat themselves may have divergences too, and are not counted here.
+    """
+    checked = generations[generations["arm"] != base]
+    rows = divergences[divergences["arm"] != base]
+    ties, beyond = rows["exact_tie"] == 1, is_beyond(rows, tolerance)
     return {
-        "run": name,
-        "dtype": dtype,
         "rows_checked": len(checked),
         "identical": int(checked["identical"].sum()),
         "divergent": len(rows),

@@ -59,7 +59,7 @@ def check_grid(
         for value in rows[column].unique():
             if value not in allowed:
                 raise UserError(run.file, column, value, _or(allowed))
-    _check_full_length(run)
+    check_full_length(run)
     _check_present(run, {"prompt_id": prompts, **axes})
     _check_one(run, "category")
     if not in_context:
@@ -70,7 +70,8 @@ def _or(values: Iterable[Any]) -> str:
     return " or ".join(map(str, values))
 
 
-def _check_full_length(run: RunRows) -> None:
+def check_full_length(run: RunRows) -> None:
+    """Every generation has all of its tokens."""
     rows = run.generations
     for row in rows[rows["tokens"] != rows["max_tokens"]].itertuples():
         found = f"{row.tokens} of prompt {row.prompt_id}, arm {row.arm}, repeat {row.repeat}"

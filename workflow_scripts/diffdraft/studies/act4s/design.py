@@ -14,6 +14,7 @@ POLICY_ARMS = (
     "adapt_confidence",
 )
 DTYPES = ("float32", "bfloat16")
+NO_CONTEXTS = (0,)
 TABLES = (
     "summary",
     "by_category",
@@ -36,14 +37,14 @@ TABLES = (
 class RunDesign:
     """One run: `arms` x `max_tokens` x `contexts` x `repeats`, for every prompt.
 
-    `contexts` are lengths of the text before the continuation, and (0,) where prompts are of any
-    length. `dtypes` is empty where the run has one, whatever it is.
+    `contexts` are lengths of the text before the continuation, and `NO_CONTEXTS` where prompts are
+    of any length. `dtypes` is empty where the run has one, whatever it is.
     """
 
     arms: tuple[str, ...]
     max_tokens: tuple[int, ...]
     repeats: int
-    contexts: tuple[int, ...] = (0,)
+    contexts: tuple[int, ...] = NO_CONTEXTS
     dtypes: tuple[str, ...] = ()
 
 

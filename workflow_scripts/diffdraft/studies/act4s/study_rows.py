@@ -80,11 +80,7 @@ def planned_sample(folder: Path, plan: Plan, plan_file: Path) -> DecodingSample:
     for meta, profile in zip(metas, profiles, strict=True):
         if profile != profiles[0]:
             raise UserError(meta, "profile", profile, f"{profiles[0]}, as in {metas[0].name}")
-    sample = plan.samples.get(profiles[0])
-    if not isinstance(sample, DecodingSample):
-        found = "nothing" if sample is None else "another kind of sample"
-        raise UserError(plan_file, f"samples.{profiles[0]}", found, "a sample of generations")
-    return sample
+    return plan.sample_of(DecodingSample, profiles[0], plan_file)
 
 
 def _profile(meta: Path) -> str:

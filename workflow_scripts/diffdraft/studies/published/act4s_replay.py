@@ -74,7 +74,7 @@ def run(plan_file: Path, published_file: Path, out_dir: Path) -> str:
         result = replay(plan, figures, analysis)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         found = f"{type(error).__name__} {error}"
-        raise UserError(published_file, "figures", found, "the published tables, whole") from None
+        raise UserError(published_file, "figures", found, "the published tables, whole") from error
     files.write_json(out_dir / "readings.json", result)
     return _summary(result)
 
