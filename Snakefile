@@ -13,8 +13,8 @@ configfile: "config/config.yaml"
 
 
 include: "rules/common.smk"
-include: "rules/corpus.smk"
-include: "rules/target.smk"
+include: f"rules/corpus_{CORPUS_KIND}.smk"
+include: f"rules/target_{TARGET_KIND}.smk"
 include: "rules/adapters.smk"
 include: "rules/measure.smk"
 include: "rules/act4s.smk"

@@ -11,7 +11,7 @@ rule time_act4s:
         plan="prereg/act4s.yaml",
         amendments=amendments("act4s"),
         workload=f"config/workloads/{PROFILE}.yaml",
-        target=rules.train_target.output,
+        target=TARGET_FILES,
         adapter=f"{BUILD}/adapters/primary/adapter.safetensors",
     output:
         rows=f"{ACT4S}/{{run}}.csv",

@@ -6,8 +6,8 @@ rule train_adapter:
     """Train one drafter against the frozen target; killed, it goes on from its checkpoint."""
     input:
         profile=ancient(PROFILE_FILE),
-        corpus=rules.build_corpus.output,
-        target=rules.train_target.output,
+        corpus=CORPUS_FILES,
+        target=TARGET_FILES,
     output:
         f"{BUILD}/adapters/{{tag}}/adapter.safetensors",
         f"{BUILD}/adapters/{{tag}}/training.csv",

@@ -61,11 +61,29 @@ def checked(function, *arguments):
 
 
 PROFILE, PROFILE_FILE = checked(active_profile)
-SETTINGS = checked(load_profile, PROFILE_FILE).model_dump(mode="json")
+ACTIVE = checked(load_profile, PROFILE_FILE)
+SETTINGS = ACTIVE.model_dump(mode="json")
+# What the target and the text come from decides which rule files make them.
+TARGET_KIND, CORPUS_KIND = ACTIVE.target_kind, ACTIVE.corpus_kind
 LEDGER = checked(ledger.read, "prereg")
 BUILD = f"build/{PROFILE}"
 RESULTS = f"results/{PROFILE}"
 ACT4S = f"{BUILD}/measured/act4s"
+TARGET_FILES = [
+    f"{BUILD}/target/{name}"
+    for name in (
+        *("config.json", "tokenizer.json", "tokenizer_config.json"),
+        *{
+            "trained": ("model.safetensors", "training.json", "training.csv"),
+            "packaged": ("model.safetensors", "conversion.json"),
+            "hub": ("weights.json",),
+        }[TARGET_KIND],
+    )
+]
+CORPUS_FILES = [
+    f"{BUILD}/corpus/{name}"
+    for name in ("corpus.json", "train.npy", "dev.npy", "extract.npy", "prompts.npy")
+]
 # Most of MLX's CPU work is single-threaded, so steps on a tiny model run side by side; a larger
 # model has the machine to itself.
 MODEL_THREADS = 1 if PROFILE == "tiny" else workflow.cores

@@ -8,8 +8,8 @@ rule stage0:
         profile=ancient(PROFILE_FILE),
         plan="prereg/rprm.yaml",
         amendments=amendments("rprm"),
-        corpus=rules.build_corpus.output,
-        target=rules.train_target.output,
+        corpus=CORPUS_FILES,
+        target=TARGET_FILES,
         adapters=expand(f"{BUILD}/adapters/{{tag}}/adapter.safetensors", tag=TAGS),
     output:
         f"{BUILD}/stage0/stage0.json",
@@ -36,8 +36,8 @@ rule extract_positions:
         profile=ancient(PROFILE_FILE),
         plan="prereg/rprm.yaml",
         amendments=amendments("rprm"),
-        corpus=rules.build_corpus.output,
-        target=rules.train_target.output,
+        corpus=CORPUS_FILES,
+        target=TARGET_FILES,
         adapter=f"{BUILD}/adapters/{{tag}}/adapter.safetensors",
         stage0=rules.stage0.output,
     output:
@@ -71,7 +71,7 @@ rule time_paired:
         plan="prereg/paired_timing.yaml",
         amendments=amendments("paired_timing"),
         workload=f"config/workloads/{PROFILE}.yaml",
-        target=rules.train_target.output,
+        target=TARGET_FILES,
         adapter=f"{BUILD}/adapters/primary/adapter.safetensors",
     output:
         timing=f"{BUILD}/measured/paired_timing/timing.csv",

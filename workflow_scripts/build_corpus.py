@@ -4,13 +4,14 @@ from argparse import Namespace
 from pathlib import Path
 
 from diffdraft import cli
-from diffdraft.config import load_profile
+from diffdraft.config import CorpusSettings, load_profile, of_kind
 from diffdraft.targets.corpus import build_corpus
 
 
 def main(args: Namespace) -> None:
     """Build it."""
-    build_corpus(load_profile(args.profile).corpus, args.out)
+    corpus = load_profile(args.profile).corpus
+    build_corpus(of_kind(CorpusSettings, corpus, "corpus"), args.out)
 
 
 if __name__ == "__main__":

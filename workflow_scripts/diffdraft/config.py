@@ -4,9 +4,10 @@ The models below are the schema of `config/profiles/*.yaml`; unknown keys are er
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Discriminator, Field, PositiveFloat, PositiveInt
+from pydantic import Tag as Branch
 from pydantic import model_validator as validator
 
 from diffdraft import files
@@ -18,6 +19,8 @@ Tag = Literal["primary", "replication"]
 TAGS: tuple[Tag, ...] = get_args(Tag)
 Split = Literal["train", "dev", "extract", "prompts"]
 Part = Literal["attention", "mlp", "delta_net"]
+Revision = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 NonNegative = Annotated[float, Field(ge=0)]
 # YAML has lists only.
@@ -30,7 +33,7 @@ class CorpusSettings(Strict):
 
     package: str
     file: str
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    sha256: Sha256
     vocab_size: Annotated[int, Field(gt=257)]
     seed: int
     splits: dict[Split, Fraction]
@@ -43,6 +46,34 @@ class CorpusSettings(Strict):
             found = f"{', '.join(self.splits)} of sum {total:g}"
             raise refuse("splits", found, f"{', '.join(names)} of sum 1")
         return self
+
+
+class SampledCorpus(Strict):
+    """Text that the pretrained target writes itself, tokenised as it comes.
+
+    Every document is one of the `openings`, dealt out in turn, and what the target samples after it
+    at temperature 1 until there are `tokens` tokens, the beginning-of-text token included. The
+    splits are samples of their own.
+    """
+
+    openings: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    tokens: PositiveInt
+    documents: dict[Split, PositiveInt]
+    seed: int
+
+    @validator(mode="after")
+    def splits_cover_all(self) -> Self:
+        """All four splits are there."""
+        if sorted(self.documents) != sorted(get_args(Split)):
+            raise refuse("documents", ", ".join(self.documents), ", ".join(get_args(Split)))
+        return self
+
+
+class HubCorpus(Strict):
+    """A data set of the hub, pinned by revision, tokenised by the target's tokenizer."""
+
+    dataset: str
+    revision: Revision
 
 
 class OptimiserSettings(Strict):
@@ -92,6 +123,30 @@ class TargetSettings(Strict):
     optimiser: OptimiserSettings
 
 
+class Chunk(Strict):
+    """A file inside an installed package that holds one part of a larger file."""
+
+    package: str
+    file: str
+
+
+class PackagedTarget(Strict):
+    """A pretrained target that installed packages carry as one GGUF file, cut into chunks."""
+
+    chunks: Annotated[tuple[Chunk, ...], Field(strict=False, min_length=1)]
+    sha256: Sha256
+    licence: str
+
+
+class HubTarget(Strict):
+    """A pretrained target of the hub, pinned by revision."""
+
+    repo: str
+    revision: Revision
+    dtype: Literal["float32", "bfloat16"]
+    architecture: Architecture
+
+
 class LossWeights(Strict):
     """Weights of total variation (raw L1) and reverse KL."""
 
@@ -130,22 +185,82 @@ class AdapterSettings(Strict):
         return self
 
 
+def _target_kind(value: Any) -> str:
+    return "packaged" if _has(value, "chunks") else "hub" if _has(value, "repo") else "trained"
+
+
+def _corpus_kind(value: Any) -> str:
+    return "sampled" if _has(value, "openings") else "hub" if _has(value, "dataset") else "embedded"
+
+
+def _has(value: Any, key: str) -> bool:
+    return key in value if isinstance(value, dict) else hasattr(value, key)
+
+
+AnyTarget = Annotated[
+    Annotated[TargetSettings, Branch("<trained>")]
+    | Annotated[PackagedTarget, Branch("<packaged>")]
+    | Annotated[HubTarget, Branch("<hub>")],
+    Discriminator(lambda value: f"<{_target_kind(value)}>"),
+]
+AnyCorpus = Annotated[
+    Annotated[CorpusSettings, Branch("<embedded>")]
+    | Annotated[SampledCorpus, Branch("<sampled>")]
+    | Annotated[HubCorpus, Branch("<hub>")],
+    Discriminator(lambda value: f"<{_corpus_kind(value)}>"),
+]
+
+
 class Profile(Strict):
     """Everything that a profile fixes."""
 
     name: str
     description: str
-    corpus: CorpusSettings
-    target: TargetSettings
+    corpus: AnyCorpus
+    target: AnyTarget
     adapters: dict[Tag, AdapterSettings]
+
+    @property
+    def target_kind(self) -> str:
+        """Where the target comes from: `trained` here, `packaged`, or from the `hub`."""
+        return _target_kind(self.target)
+
+    @property
+    def corpus_kind(self) -> str:
+        """Where the text comes from: `embedded` in a package, `sampled`, or from the `hub`."""
+        return _corpus_kind(self.corpus)
 
     @validator(mode="after")
     def one_vocabulary(self) -> Self:
         """The tokenizer's ids are the rows of the target's embedding, each of them."""
+        if not isinstance(self.target, TargetSettings):
+            return self
+        if not isinstance(self.corpus, CorpusSettings):
+            raise refuse("corpus", self.corpus_kind, "embedded text, for a target trained here")
         ids, rows = self.corpus.vocab_size, self.target.architecture.vocab_size
         if ids != rows:
             raise refuse("corpus.vocab_size", ids, f"target.architecture.vocab_size, {rows}")
         return self
+
+
+SAID: dict[type, str] = {
+    CorpusSettings: "a text inside a package",
+    SampledCorpus: "text that the target samples",
+    HubCorpus: "a data set of the hub",
+    TargetSettings: "a target that is trained here",
+    PackagedTarget: "a target inside packages",
+    HubTarget: "a target of the hub",
+}
+S = TypeVar(
+    "S", CorpusSettings, SampledCorpus, HubCorpus, TargetSettings, PackagedTarget, HubTarget
+)
+
+
+def of_kind(kind: type[S], value: Any, field: str) -> S:
+    """A profile's target or corpus, if it is of this kind. Raises `UserError` for another."""
+    if not isinstance(value, kind):
+        raise UserError("profile", field, SAID[type(value)], SAID[kind])
+    return value
 
 
 def load_profile(path: str | Path) -> Profile:

@@ -58,7 +58,9 @@ def fit(model: type[Model], value: Any, file: object) -> Model:
 
 def _first_problem(error: ValidationError, file: object) -> UserError:
     problem = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in problem["loc"])
+    # A part in angle brackets is the branch of a union, and no key of the file.
+    keys = [str(part) for part in problem["loc"] if not str(part).startswith("<")]
+    field = ".".join(keys)
     if problem["type"] == "plan_rule":
         context = problem["ctx"]
         field = f"{field}.{context['field']}" if field else context["field"]

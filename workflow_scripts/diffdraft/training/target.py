@@ -11,7 +11,7 @@ import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
 from diffdraft import files
-from diffdraft.config import Profile, TargetSettings
+from diffdraft.config import Profile, TargetSettings, of_kind
 from diffdraft.layers.chunked import chunked_logits
 from diffdraft.layers.tensors import Tensors, save_tensors
 from diffdraft.targets.architecture import build, initialise, model_config
@@ -55,7 +55,7 @@ class LanguageModelTask:
 
 def train_target(profile: Profile, corpus: Path, out: Path, work: Path) -> None:
     """Train (or go on training) and write config.json, model.safetensors and tokenizer files."""
-    settings = profile.target
+    settings = of_kind(TargetSettings, profile.target, "target")
     model = build(settings.architecture.model_dump())
     initialise(model, settings.optimiser.seed, settings.init_std)
     task = LanguageModelTask(

@@ -6,7 +6,7 @@ rule train_target:
     """Train the tiny target from scratch; killed, it goes on from its last checkpoint."""
     input:
         profile=ancient(PROFILE_FILE),
-        corpus=rules.build_corpus.output,
+        corpus=CORPUS_FILES,
     output:
         multiext(
             f"{BUILD}/target/",
@@ -22,7 +22,7 @@ rule train_target:
     conda:
         "../envs/models.yaml"
     # Nothing can run beside it; more than two BLAS threads do not help matrices this small.
-    threads: 2 if PROFILE == "tiny" else workflow.cores
+    threads: 2
     params:
         version=version("train_target.py", "target"),
         corpus=lambda wildcards, input: folder(input.corpus),
