@@ -3,7 +3,6 @@
 It takes as long as both do, so it runs only when named: `make bench BARS=whole`.
 """
 
-import resource
 import subprocess
 import tempfile
 import time
@@ -11,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import Measured
+from diffdraft import backend
 
 ON_REQUEST = True
-KIB_PER_GIB = 1 << 20  # Linux counts resident memory in KiB
+BYTES_PER_GIB = 1 << 30
 
 
 def measure() -> Iterator[Measured]:
@@ -22,7 +22,7 @@ def measure() -> Iterator[Measured]:
         clone = Path(folder) / "diffdraft"
         subprocess.run(["git", "clone", "--quiet", ".", clone], check=True)
         yield minutes(clone, "run", 20)
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / KIB_PER_GIB
+        peak = backend.process_peak_bytes(children=True) / BYTES_PER_GIB
         yield Measured("peak memory of the largest process so far", peak, 4, "GiB", at_most=True)
         yield minutes(clone, "test", 10)
 

@@ -101,3 +101,18 @@ def test_absolute_paths_host_and_user_stay_out(repository, monkeypatch):
 
 def test_packages_that_are_not_installed_are_left_out():
     assert provenance.package_versions(["numpy", "no-such-package"]).keys() == {"numpy"}
+
+
+def test_the_device_is_told_where_mlx_computes_and_mlx_is_not_loaded_to_ask(monkeypatch):
+    import mlx.core  # noqa: F401
+
+    assert provenance.device()["backend"] in ("cpu", "metal", "cuda")
+    monkeypatch.delitem(sys.modules, "mlx.core")
+    assert provenance.device() is None
+    assert "mlx.core" not in sys.modules
+
+
+def test_packages_that_texts_weights_and_products_come_from_are_told():
+    told = provenance.package_versions()
+    assert {"mlx", "mlx-lm", "tokenizers", "gguf"} <= set(told)
+    assert {"mlx-cpu", "mlx-metal", "mlx-cuda-13"} & set(told)

