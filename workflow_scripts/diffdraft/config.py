@@ -11,21 +11,23 @@ from pydantic import Tag as Branch
 from pydantic import model_validator as validator
 
 from diffdraft import files
+from diffdraft.config_hub import HubCorpus, HubTarget, Sha256, Split
 from diffdraft.errors import UserError
 from diffdraft.prereg.criteria import Strict
 from diffdraft.prereg.reading import fit, parse_yaml, refuse
 
 Tag = Literal["primary", "replication"]
 TAGS: tuple[Tag, ...] = get_args(Tag)
-Split = Literal["train", "dev", "extract", "prompts"]
 Part = Literal["attention", "mlp", "delta_net"]
-Revision = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
-Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 NonNegative = Annotated[float, Field(ge=0)]
 # YAML has lists only.
 Betas = Annotated[tuple[Fraction, Fraction], Field(strict=False)]
 Placement = Annotated[tuple[Part, ...], Field(strict=False, min_length=1)]
+
+
+def _has(value: Any, key: str) -> bool:
+    return key in value if isinstance(value, dict) else hasattr(value, key)
 
 
 class CorpusSettings(Strict):
@@ -67,13 +69,6 @@ class SampledCorpus(Strict):
         if sorted(self.documents) != sorted(get_args(Split)):
             raise refuse("documents", ", ".join(self.documents), ", ".join(get_args(Split)))
         return self
-
-
-class HubCorpus(Strict):
-    """A data set of the hub, pinned by revision, tokenised by the target's tokenizer."""
-
-    dataset: str
-    revision: Revision
 
 
 class OptimiserSettings(Strict):
@@ -138,20 +133,29 @@ class PackagedTarget(Strict):
     licence: str
 
 
-class HubTarget(Strict):
-    """A pretrained target of the hub, pinned by revision."""
-
-    repo: str
-    revision: Revision
-    dtype: Literal["float32", "bfloat16"]
-    architecture: Architecture
-
-
 class LossWeights(Strict):
     """Weights of total variation (raw L1) and reverse KL."""
 
     tv: NonNegative
     kl: NonNegative
+
+
+class TopTokenLoss(Strict):
+    """Weights of raw L1 and forward KL; the teacher's `top_tokens` count singly."""
+
+    top_tokens: PositiveInt
+    tv: NonNegative
+    forward_kl: NonNegative
+
+
+def _loss_kind(value: Any) -> str:
+    return "<top>" if _has(value, "top_tokens") else "<whole>"
+
+
+AnyLoss = Annotated[
+    Annotated[LossWeights, Branch("<whole>")] | Annotated[TopTokenLoss, Branch("<top>")],
+    Discriminator(_loss_kind),
+]
 
 
 class ContinuationSettings(Strict):
@@ -172,7 +176,7 @@ class AdapterSettings(Strict):
     layout: Literal["suffix", "every_block"]
     corruption: Literal["uniform", "full"]
     continuations: ContinuationSettings | None
-    loss: LossWeights
+    loss: AnyLoss
     optimiser: OptimiserSettings
 
     @validator(mode="after")
@@ -191,10 +195,6 @@ def _target_kind(value: Any) -> str:
 
 def _corpus_kind(value: Any) -> str:
     return "sampled" if _has(value, "openings") else "hub" if _has(value, "dataset") else "embedded"
-
-
-def _has(value: Any, key: str) -> bool:
-    return key in value if isinstance(value, dict) else hasattr(value, key)
 
 
 AnyTarget = Annotated[

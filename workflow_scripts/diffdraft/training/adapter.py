@@ -10,17 +10,19 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from diffdraft.config import AdapterSettings, LossWeights
+from diffdraft.config import AdapterSettings
 from diffdraft.drafters.noise import random_key
 from diffdraft.errors import UserError
-from diffdraft.layers.chunked import chunked_logits
+from diffdraft.layers.chunked import chunked_hidden
 from diffdraft.layers.lora import Adapter, AdapterSpec
 from diffdraft.layers.tensors import Tensors
+from diffdraft.layers.walk import head
 from diffdraft.targets.load import Target
 from diffdraft.training.blocks import Corruption, block_seeds, corrupt, draft_rows
 from diffdraft.training.branching import clean_pass, noisy_pass
 from diffdraft.training.loop import WindowOrder
-from diffdraft.training.losses import reverse_kl, total_variation
+from diffdraft.training.losses import total_variation
+from diffdraft.training.objective import objective
 
 SATURATED_GRAD_NORM = 1e-3
 SATURATED_LOGIT_RATIO = 2.0
@@ -28,10 +30,20 @@ SATURATED_STEPS = 5
 
 
 class Batch(NamedTuple):
-    """Teacher logits [B, n, L - 1, V] of the draft rows, and how to run the student on them."""
+    """Final hidden states [B, n, L - 1, D] of the draft rows: the teacher's, the student's."""
 
-    teacher: mx.array
-    student: Callable[[], mx.array]
+    model: Any
+    teacher_hidden: mx.array
+    student_hidden: Callable[[], mx.array]
+
+    @property
+    def teacher(self) -> mx.array:
+        """Teacher logits [B, n, L - 1, V]."""
+        return head(self.model, self.teacher_hidden)
+
+    def student(self) -> mx.array:
+        """Student logits [B, n, L - 1, V]."""
+        return head(self.model, self.student_hidden())
 
 
 def adapter_spec(settings: AdapterSettings) -> AdapterSpec:
@@ -52,13 +64,13 @@ def suffix_batch(
     model, seed = adapter.model, seeds[0]
     student_ids = mx.concatenate([windows_BW[:, : seed + 1], noise.ids[:, 0]], axis=1)
     gate = mx.broadcast_to(mx.arange(student_ids.shape[1]) > seed, student_ids.shape)
-    teacher = mx.stop_gradient(chunked_logits(model, windows_BW[:, :-1], seed + 1))[:, None]
+    teacher = chunked_hidden(model, windows_BW[:, :-1])[:, None, seed + 1 :]
 
     def student() -> mx.array:
         with adapter.rows(gate.astype(mx.float32)):
-            return chunked_logits(model, student_ids, seed + 1)[:, None]
+            return chunked_hidden(model, student_ids)[:, None, seed + 1 :]
 
-    return Batch(teacher, student)
+    return Batch(model, mx.stop_gradient(teacher), student)
 
 
 def every_block_batch(
@@ -74,7 +86,7 @@ def every_block_batch(
         with adapter.rows(mx.ones((B * n, J))):
             return noisy_pass(model, noise.ids, seeds, clean)
 
-    return Batch(mx.stop_gradient(clean.logits_BTV)[:, rows_nL], student)
+    return Batch(model, mx.stop_gradient(clean.hidden_BTD)[:, rows_nL], student)
 
 
 LAYOUTS = {"suffix": suffix_batch, "every_block": every_block_batch}
@@ -85,17 +97,14 @@ def shuffle_teacher(batch: Batch) -> Batch:
 
     The student and its input stay as they are; were both rolled, total variation would not
     notice. (qwen-block-diffusion-lab, shuffled targets: the teacher's ids are rolled. A row's
-    logits depend on its own window only, so it is the same to roll the logits.)
+    hidden state depends on its own window only, so it is the same to roll those.)
     """
-    return batch._replace(teacher=mx.roll(batch.teacher, 1, 0))
+    return batch._replace(teacher_hidden=mx.roll(batch.teacher_hidden, 1, 0))
 
 
-def block_loss(student: mx.array, teacher: mx.array, weights: LossWeights) -> mx.array:
-    """Weighted loss, the mean over all B n L supervised rows, the zero of the seed row included."""
-    loss = weights.tv * total_variation(student, teacher)
-    if weights.kl:
-        loss = loss + weights.kl * reverse_kl(student, teacher)
-    return loss.sum() / (loss.size + loss.size // loss.shape[-1])
+def block_mean(loss_BnJ: mx.array) -> mx.array:
+    """The mean over all B n L supervised rows, the zero of the seed row included."""
+    return loss_BnJ.sum() / (loss_BnJ.size + loss_BnJ.size // loss_BnJ.shape[-1])
 
 
 class AdapterTask:
@@ -151,16 +160,17 @@ class AdapterTask:
         windows = mx.array(self._windows[self._order.batch(step)])
         key = random_key(settings.optimiser.seed, "train_noise", step)
         batch = self.batch(windows, key, settings.corruption)
+        distance = objective(self._adapter.model, batch.teacher_hidden, settings.loss)
 
         def loss(tensors: Tensors) -> tuple[mx.array, mx.array]:
             self.assign(tensors)
-            student = batch.student()
-            return block_loss(student, batch.teacher, settings.loss), mx.abs(student).max()
+            loss_BnJ, student_max = distance(batch.student_hidden())
+            return block_mean(loss_BnJ), student_max
 
         before = self.tensors
         (value, student_max), grads = mx.value_and_grad(loss)(before)
         self.assign(before)
-        maxima = {"student_absmax": student_max, "teacher_absmax": mx.abs(batch.teacher).max()}
+        maxima = {"student_absmax": student_max, "teacher_absmax": distance.teacher_absmax}
         return value, grads, maxima
 
     def check(self, history: list[dict[str, Any]]) -> None:

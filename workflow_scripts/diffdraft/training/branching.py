@@ -14,19 +14,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
+from mlx_lm.models import qwen3_next
 from mlx_lm.models.base import scaled_dot_product_attention
 from mlx_lm.models.cache import KVCache
 
 from diffdraft.layers.fast_ops import FAST, sigmoid
 from diffdraft.layers.gated_delta import chunked_rule, delta_inputs, delta_output
-from diffdraft.layers.walk import head, walk_layers
+from diffdraft.layers.walk import causal_mask, sliding_window, walk_layers
 
 
 @dataclass
 class Recording:
     """What the clean pass leaves behind, by layer index."""
 
-    logits_BTV: mx.array
+    hidden_BTD: mx.array
     keys_values: dict[int, tuple[mx.array, mx.array]] = field(default_factory=dict)  # [B, N, T, D]
     windows: dict[int, mx.array] = field(default_factory=dict)  # [B * n, W, U] up to the seed
     states: dict[int, mx.array] = field(default_factory=dict)  # [B * n, H, V, K] after the seed
@@ -41,7 +42,7 @@ def clean_pass(model: Any, ids_BT: mx.array, seeds: list[int], block: int) -> Re
 
     def attend(index: int, module: Any, x_BTD: mx.array) -> mx.array:
         cache = KVCache()
-        out = module(x_BTD, mask="causal", cache=cache)
+        out = module(x_BTD, mask=causal_mask(model, module, x_BTD.shape[1]), cache=cache)
         recording.keys_values[index] = cache.keys_and_values()
         return out
 
@@ -55,17 +56,17 @@ def clean_pass(model: Any, ids_BT: mx.array, seeds: list[int], block: int) -> Re
         recording.states[index] = mx.stack(after_seed, axis=1).flatten(0, 1)
         return delta_output(module, result.y_BTHV, inputs.z_BTHV, FAST)
 
-    recording.logits_BTV = head(model, walk_layers(model, ids_BT, attend, recur, FAST))
+    recording.hidden_BTD = walk_layers(model, ids_BT, attend, recur, FAST)
     return recording
 
 
 def noisy_pass(model: Any, ids_BnJ: mx.array, seeds: list[int], clean: Recording) -> mx.array:
-    """Logits [B, n, L - 1, vocabulary] of all draft rows, each block from its recorded state."""
+    """Final hidden states [B, n, L - 1, D] of all draft rows, each block from its recording."""
     B, n, J = ids_BnJ.shape
-    T = clean.logits_BTV.shape[1]
-    visible = _visible(seeds, J, T)
+    T = clean.hidden_BTD.shape[1]
 
     def attend(index: int, module: Any, x_BJD: mx.array) -> mx.array:
+        visible = _visible(seeds, J, T, sliding_window(model, module))
         return _branch_attention(module, x_BJD, clean.keys_values[index], seeds, visible)
 
     def recur(index: int, module: Any, x_BJD: mx.array) -> mx.array:
@@ -74,16 +75,24 @@ def noisy_pass(model: Any, ids_BnJ: mx.array, seeds: list[int], clean: Recording
         return delta_output(module, result.y_BTHV, inputs.z_BTHV, FAST)
 
     hidden = walk_layers(model, ids_BnJ.reshape(B * n, J), attend, recur, FAST)
-    return head(model, hidden).reshape(B, n, J, -1)
+    return hidden.reshape(B, n, J, -1)
 
 
-def _visible(seeds: list[int], n_rows: int, T: int) -> mx.array:
-    """Mask [n J, T + n J]: clean rows up to the own seed, own block's rows up to oneself."""
+def _visible(seeds: list[int], n_rows: int, T: int, window: int | None) -> mx.array:
+    """Mask [n J, T + n J]: clean rows up to the own seed, own block's rows up to oneself.
+
+    With a sliding window, of these only the last `window` places before and at one's own.
+    """
     block_of = mx.repeat(mx.arange(len(seeds)), n_rows)
-    row_of = mx.tile(mx.arange(n_rows), len(seeds))
-    clean = mx.arange(T)[None, :] <= mx.array(seeds)[block_of][:, None]
-    same_block = block_of[:, None] == block_of[None, :]
-    return mx.concatenate([clean, same_block & (row_of[None, :] <= row_of[:, None])], axis=1)
+    seed_of = mx.array(seeds)[block_of]
+    place = seed_of + 1 + mx.tile(mx.arange(n_rows), len(seeds))
+    clean = mx.arange(T)[None, :] <= seed_of[:, None]
+    own = (block_of[:, None] == block_of[None, :]) & (place[None, :] <= place[:, None])
+    visible = mx.concatenate([clean, own], axis=1)
+    if window is None:
+        return visible
+    places = mx.concatenate([mx.arange(T), place])
+    return visible & (place[:, None] - places[None, :] < window)
 
 
 def _branch_attention(
@@ -93,14 +102,11 @@ def _branch_attention(
     seeds: list[int],
     visible: mx.array,
 ) -> mx.array:
-    """`mlx_lm`'s gated attention, with each block at its own position and the clean rows shared."""
+    """`mlx_lm`'s attention, with each block at its own position and the clean rows shared."""
     rows, J, _ = x_BJD.shape
     n = len(seeds)
-    B, width = rows // n, module.head_dim
-    q_and_gate = module.q_proj(x_BJD).reshape(rows, J, module.num_attention_heads, 2 * width)
-    q, gate = mx.split(q_and_gate, 2, axis=-1)
-    k = module.k_proj(x_BJD).reshape(rows, J, module.num_key_value_heads, width)
-    v = module.v_proj(x_BJD).reshape(rows, J, module.num_key_value_heads, width)
+    B = rows // n
+    q, k, v, gate = _projections(module, x_BJD)
     offsets = mx.tile(mx.array(seeds) + 1, B)
 
     def together(x_RHJD: mx.array) -> mx.array:
@@ -115,4 +121,19 @@ def _branch_attention(
     values = mx.concatenate([mx.stop_gradient(clean[1]), v], axis=2)
     out = scaled_dot_product_attention(q, keys, values, None, scale=module.scale, mask=visible)
     out = out.swapaxes(1, 2).reshape(rows, J, -1)
-    return module.o_proj(out * sigmoid(gate.reshape(rows, J, -1)))
+    return module.o_proj(out if gate is None else out * sigmoid(gate.reshape(rows, J, -1)))
+
+
+def _projections(
+    module: Any, x_RJD: mx.array
+) -> tuple[mx.array, mx.array, mx.array, mx.array | None]:
+    """Queries, keys and values [R, J, heads, width]; Qwen3.5's queries bring a gate along."""
+    rows, J, _ = x_RJD.shape
+    gated = isinstance(module, qwen3_next.Qwen3NextAttention)
+    heads = module.num_attention_heads if gated else module.n_heads
+    q = module.q_proj(x_RJD).reshape(rows, J, heads, -1)
+    q, gate = mx.split(q, 2, axis=-1) if gated else (q, None)
+    kv_heads = module.num_key_value_heads if gated else module.n_kv_heads
+    k = module.k_proj(x_RJD).reshape(rows, J, kv_heads, -1)
+    v = module.v_proj(x_RJD).reshape(rows, J, kv_heads, -1)
+    return q, k, v, gate
