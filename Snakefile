@@ -16,6 +16,13 @@ include: "rules/common.smk"
 include: f"rules/corpus_{CORPUS_KIND}.smk"
 include: f"rules/target_{TARGET_KIND}.smk"
 include: "rules/adapters.smk"
+
+
+if ADAPTER_SOURCE:
+
+    include: "rules/adapter_given.smk"
+
+
 include: "rules/measure.smk"
 include: "rules/act4s.smk"
 include: "rules/analyse.smk"

@@ -25,6 +25,8 @@ STUDIES = tuple(registry.STUDIES)
 # What a newcomer runs first; Act IV-S takes longer and is asked for by name.
 FIRST_STUDIES = ("rprm", "paired_timing")
 EVIDENCE = ("measured", "committed")
+# What a profile of the hub can be given from this machine: --config model=FOLDER text=FOLDER.
+HUB_KEYS = ("model", "text")
 
 
 # `python` in a command is the interpreter that runs Snakemake (or that of the rule's environment,
@@ -40,8 +42,9 @@ os.environ["PATH"] = os.pathsep.join(
 
 def active_profile():
     """The profile that the configuration names, its file and its settings, or one line."""
-    if unknown := sorted(set(config) - {"profile"}):
-        raise UserError("config", unknown[0], "an unknown key", "profile only")
+    if unknown := sorted(set(config) - {"profile", "adapter", *HUB_KEYS}):
+        expected = f"profile, adapter, {', '.join(HUB_KEYS)}"
+        raise UserError("config", unknown[0], "an unknown key", expected)
     name = config.get("profile")
     names = sorted(
         path.stem for path in Path(workflow.basedir, "config/profiles").glob("*.yaml")
@@ -49,6 +52,18 @@ def active_profile():
     if name not in names:
         raise UserError("config", "profile", repr(name), f"one of {', '.join(names)}")
     return name, f"config/profiles/{name}.yaml"
+
+
+def adapter_source():
+    """The file or URL of an adapter that the configuration names, or None; or one line."""
+    given = [key for key in ("adapter", *HUB_KEYS) if config.get(key)]
+    if given and TARGET_KIND != "hub":
+        expected = (
+            f"a profile with a target of the hub; {PROFILE} has a {TARGET_KIND} one"
+        )
+        raise UserError("config", given[0], config[given[0]], expected)
+    source = str(config.get("adapter") or "train")
+    return None if source == "train" else source
 
 
 def checked(function, *arguments):
@@ -80,6 +95,8 @@ TARGET_FILES = [
         }[TARGET_KIND],
     )
 ]
+# A file or a URL in place of an adapter that is trained here.
+ADAPTER_SOURCE = checked(adapter_source)
 CORPUS_FILES = [
     f"{BUILD}/corpus/{name}"
     for name in ("corpus.json", "train.npy", "dev.npy", "extract.npy", "prompts.npy")
@@ -95,6 +112,11 @@ def version(script, *section):
     for key in section:
         settings = settings[key]
     return f"{code_digest(SCRIPTS / script)}-{files.sha256_bytes(repr(settings).encode())[:12]}"
+
+
+def option(key):
+    """A key of the configuration as an option of a script; nothing where it is not given."""
+    return [f"--{key}", str(config[key])] if config.get(key) else []
 
 
 def work(name, script, *section):

@@ -27,7 +27,7 @@ FACTORS = ("lora_a", "lora_b")
 
 
 def write_published(path: Path, tensors: Tensors) -> None:
-    """Write an adapter's tensors, named as `Adapter.tensors` names them, in the published layout."""
+    """Write tensors, named as `Adapter.tensors` names them, in the published layout."""
     ordered = [name for part in ("mlp", "self_attn") for name in tensors if f".{part}." in name]
     if left := sorted(set(tensors) - set(ordered)):
         raise UserError(path, left[0], "a tensor the layout has no place for", "attention and mlp")

@@ -1,0 +1,68 @@
+"""Fetch from the hub: pinned by revision, data only, and one line when it does not answer."""
+
+import errno
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from diffdraft.errors import UserError
+from diffdraft.targets.hub_snapshot import cache_folder, cached_snapshot
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+MODEL_PATTERNS = ("*.safetensors", "*.json")
+
+
+def command(repo: str, revision: str, kind: str = "model", include: str = "") -> str:
+    """The command that fetches a snapshot into the hub's cache, where it is looked for."""
+    dataset = " --repo-type dataset" if kind == "dataset" else ""
+    only = f" --include '{include}'" if include else ""
+    return f"hf download {repo} --revision {revision}{dataset}{only}"
+
+
+def download(
+    repo: str,
+    revision: str,
+    patterns: Sequence[str],
+    kind: str = "model",
+    include: str = "",
+    n_bytes: int = 0,
+) -> Path:
+    """The folder of a snapshot in the cache, fetched as far as it is not there.
+
+    `n_bytes` have to fit where nothing of it is there; `include` is for the command in the error.
+    Raises `UserError` when the disk is too small or the hub does not give the snapshot. Where the
+    hub does not answer and the cache has a snapshot, that is returned, whole or not.
+    """
+    if not cached_snapshot(repo, revision, f"{kind}s").is_dir():
+        check_room(cache_folder(), n_bytes)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.utils import logging
+
+    logging.set_verbosity_error()  # every one of its retries would be a line of its own
+    try:
+        found = snapshot_download(
+            repo, revision=revision, repo_type=kind, allow_patterns=list(patterns)
+        )
+    # What a network can raise is not to be listed: it depends on the client below the client.
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise full_disk(error, cache_folder()) from None
+        said = f"{type(error).__name__} {error}".splitlines()[0]
+        fetch = f"Where there is a network, fetch it by: {command(repo, revision, kind, include)}"
+        raise UserError(repo, "hub", said, f"the snapshot {revision}", fetch) from None
+    return Path(found)
+
+
+def check_room(folder: Path, n_bytes: int) -> None:
+    """Raise `UserError` when fewer than `n_bytes` are free where `folder` is or will be."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if free < n_bytes:
+        raise UserError(folder, "disk", f"{free / 1e9:.1f} GB free", f"{n_bytes / 1e9:.1f} GB")
+
+
+def full_disk(error: OSError, path: Path) -> UserError:
+    """The line for a disk that is full, or the error itself if it is another one."""
+    if error.errno not in NO_ROOM:
+        raise error
+    return UserError(path, "disk", error.strerror, "room for it")

@@ -1,0 +1,128 @@
+"""The corpus of a hub profile: windows of a data set's rows, by the target's own tokenizer.
+
+Rows are taken in their order: those long enough, each followed by the end-of-text token, cut into
+windows without overlap (qwen-block-diffusion-lab, training and evaluation pools).
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from tokenizers import Tokenizer
+
+from diffdraft import files
+from diffdraft.config_hub import HubCorpus, Slice
+from diffdraft.errors import UserError
+from diffdraft.targets.hub_download import download, full_disk
+from diffdraft.targets.hub_snapshot import check_origin
+from diffdraft.targets.hub_target import described
+
+COLUMN = "text"
+
+
+def build_text(
+    corpus: HubCorpus, vocab_size: int, text: Path | None, target: Path, out: Path
+) -> None:
+    """Write one int32 token stream a split, and `corpus.json` with the hashes of what was read.
+
+    `text` is a folder with PART*.parquet, or PART.txt with a row a line; without it the pinned data
+    set is fetched. `target` is the model folder.
+
+    Raises:
+        UserError: a hub that does not answer, another data set or revision, a part that is missing
+            or too short for one window, a tokenizer beyond the vocabulary, or a full disk.
+    """
+    folder = text or fetched(corpus)
+    origin = check_origin(folder, corpus.dataset, corpus.revision)
+    tokenizer, end = load_tokenizer(target, vocab_size)
+    record: dict[str, object] = {
+        "settings": corpus.model_dump(),
+        "revision": origin.revision,
+        "revision_known_by": origin.known_by,
+    }
+    place = folder / corpus.configuration
+    place = place if place.is_dir() else folder
+    parts = {piece.part: part_files(place, piece.part) for piece in corpus.splits.values()}
+    splits = {}
+    try:
+        for name, piece in corpus.splits.items():
+            rows = long_rows(parts[piece.part], corpus.min_characters)
+            stream = token_stream(rows, tokenizer, end, piece, corpus.window)
+            if len(stream) == 0:
+                found = f"fewer tokens in {piece.part} than a window of {corpus.window}"
+                raise UserError(folder, f"splits.{name}", found, "one window or more")
+            with files.atomic(out / f"{name}.npy") as temporary:
+                np.save(temporary, stream)
+            splits[name] = {"part": piece.part, "tokens": len(stream)}
+        hashes = {path.name: described(path) for path in chain(*parts.values())}
+        files.write_json(out / "corpus.json", {**record, "splits": splits, "files": hashes})
+    except OSError as error:
+        raise full_disk(error, out) from None
+
+
+def fetched(corpus: HubCorpus) -> Path:
+    """The snapshot of the pinned data set, from the cache or the hub."""
+    pattern = f"{corpus.configuration}/*.parquet"
+    return download(corpus.dataset, corpus.revision, [pattern], "dataset", include=pattern)
+
+
+def part_files(folder: Path, part: str) -> list[Path]:
+    """The files of one part, in order. Raises `UserError` if there are none."""
+    found = sorted(folder.glob(f"{part}*.parquet")) or sorted(folder.glob(f"{part}.txt"))
+    if not found:
+        expected = f"{part}*.parquet, or {part}.txt with a row a line"
+        raise UserError(folder, part, "no file of it", expected)
+    return found
+
+
+def long_rows(paths: list[Path], min_characters: int) -> Iterator[str]:
+    """Rows whose text, without the blanks around it, is long enough."""
+    rows = chain.from_iterable(map(read_rows, paths))
+    return (row for row in rows if len(row.strip()) >= min_characters)
+
+
+def read_rows(path: Path) -> Iterator[str]:
+    """The rows of one file. Raises `UserError` for one that is no such file."""
+    if path.suffix == ".txt":
+        yield from files.read_text(path).split("\n")
+        return
+    try:
+        yield from pd.read_parquet(path, columns=[COLUMN])[COLUMN]
+    except ImportError:
+        action = "Install it by `pip install pyarrow`, or give text files"
+        raise UserError(path, "format", "Parquet, and no pyarrow", "pyarrow", action) from None
+    except (ValueError, KeyError) as error:  # pyarrow's own errors are ValueErrors
+        said = str(error).splitlines()[0]
+        raise UserError(path, "file", said, f"Parquet with a column {COLUMN}") from None
+
+
+def load_tokenizer(target: Path, vocab_size: int) -> tuple[Tokenizer, int]:
+    """The tokenizer of a model folder and the id of its end-of-text token.
+
+    Raises `UserError` if there is no such token, or more ids than rows of the embedding.
+    """
+    tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
+    file = target / "tokenizer_config.json"
+    name = files.read_json(file).get("eos_token")
+    name = name["content"] if isinstance(name, dict) else name
+    end = tokenizer.token_to_id(name) if isinstance(name, str) else None
+    if end is None:
+        raise UserError(file, "eos_token", name, "a token of tokenizer.json")
+    if (ids := tokenizer.get_vocab_size()) > vocab_size:
+        raise UserError(target / "tokenizer.json", "ids", ids, f"at most {vocab_size}")
+    return tokenizer, end
+
+
+def token_stream(
+    rows: Iterator[str], tokenizer: Tokenizer, end: int, piece: Slice, window: int
+) -> np.ndarray:
+    """The tokens [n * window] of whole windows, as many as the slice has; reads no more."""
+    ids: list[int] = []
+    for row in rows:
+        if len(ids) >= piece.windows * window:
+            break
+        ids += [*tokenizer.encode(row).ids, end]
+    n = min(len(ids) // window, piece.windows)
+    return np.array(ids[: n * window], dtype=np.int32)

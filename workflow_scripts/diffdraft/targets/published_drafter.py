@@ -1,0 +1,140 @@
+"""A drafter from outside: verified, described, and bound to the target that it is put on.
+
+It is the file that was published for a profile's target, pinned by size and SHA-256, or an adapter
+in the project's own format. Both end up in that format. A published file says neither what target
+nor what block size it is for: its shapes are checked against the target's architecture, and the
+rest is taken from the profile, whose settings are those that were published for it.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from diffdraft import files
+from diffdraft.config import AdapterSettings, HubTarget, Profile, of_kind
+from diffdraft.config_hub import HubArchitecture, PublishedDrafter
+from diffdraft.errors import UserError
+from diffdraft.layers.adapter_file import read_adapter, read_spec, save_adapter
+from diffdraft.layers.adapter_layouts import own_names, placement_of, rank_of
+from diffdraft.layers.lora import Adapter, AdapterSpec
+from diffdraft.layers.tensors import Tensors, load_tensors
+from diffdraft.targets.architecture import build
+from diffdraft.targets.hub_weights import read_metadata
+from diffdraft.targets.load import load_target
+from diffdraft.targets.web_file import download_file, is_address, verify_file
+from diffdraft.training.adapter import adapter_spec
+
+TAG = "primary"
+STUDY = "act4s"
+
+
+def fetch_adapter(
+    profile: Profile, source: str, target: Path | None = None, out: Path | None = None
+) -> dict[str, Any]:
+    """Verify the adapter at `source` and return what it is; `out` is the folder to write it to.
+
+    Raises:
+        UserError: a file of another size or digest, an adapter of another rank or placement, or
+            for another depth, width or target; an address that does not answer; a full disk; or a
+            folder to write to and no target.
+    """
+    hub = of_kind(HubTarget, profile.target, "target")
+    settings = next(each for tag, each in profile.adapters.items() if tag == TAG)
+    if out is not None and target is None:
+        raise UserError("--target", "folder", "nothing", "the target to bind the adapter to")
+    with _at_hand(source, hub.drafter) as path:
+        own = "spec" in read_metadata(path)
+        if not own:
+            verify_file(path, hub.drafter.bytes, hub.drafter.sha256)
+        tensors, metadata = read_adapter(path) if own else load_tensors(path)
+        tensors = tensors if own else own_names(path, tensors)
+        spec = read_spec(path, metadata) if own else adapter_spec(settings)
+        record = describe(path, tensors, spec) | {"source": source}
+        adapter = fitted(path, tensors, spec, hub.architecture)
+        if target is not None:
+            fingerprint = load_target(target).fingerprint
+            stated = metadata.get("target_fingerprint", fingerprint)
+            if stated != fingerprint:
+                found, action = f"{stated}", "It belongs to another target"
+                raise UserError(path, "metadata.target_fingerprint", found, fingerprint, action)
+            bound = metadata if own else published_metadata(settings, record, fingerprint)
+            record |= {"metadata": bound}
+    if out is not None:
+        save_adapter(out / "adapter.safetensors", adapter, record["metadata"])
+        files.write_json(out / "fetched.json", record)
+    return record
+
+
+@contextmanager
+def _at_hand(source: str, drafter: PublishedDrafter) -> Iterator[Path]:
+    """The file of a path, or that of an address for as long as it is looked at."""
+    if not is_address(source):
+        yield Path(source)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / drafter.file
+        download_file(source, drafter.bytes, path)
+        yield path
+
+
+def describe(path: Path, tensors: Tensors, spec: AdapterSpec) -> dict[str, Any]:
+    """What an adapter's tensors (by our names) are. Raises `UserError` unless they fit the spec."""
+    rank, placement = rank_of(path, tensors), placement_of(path, tensors)
+    for field, found, expected in (
+        ("rank", rank, spec.rank),
+        ("placement", sorted(placement), sorted(spec.placement)),
+    ):
+        if found != expected:
+            raise UserError(path, field, found, f"{expected}, as in the profile")
+    return {
+        "tensors": len(tensors),
+        "modules": len({name.rsplit(".", 1)[0] for name in tensors}),
+        "parameters": sum(tensor.size for tensor in tensors.values()),
+        "rank": rank,
+        "placement": list(placement),
+        "bytes": path.stat().st_size,
+        "sha256": files.sha256_file(path),
+    }
+
+
+def fitted(
+    path: Path, tensors: Tensors, spec: AdapterSpec, architecture: HubArchitecture
+) -> Adapter:
+    """An adapter of these tensors on a model of this architecture, whose weights are never made.
+
+    Raises `UserError` for a module that is missing or unknown (another depth), or another shape
+    (another width).
+    """
+    adapter = Adapter.attach(build(architecture.model_dump()), spec)
+    expected = {name: tensor.shape for name, tensor in adapter.tensors.items()}
+    depth = f"{architecture.num_hidden_layers} layers"
+    for field, names in (
+        ("missing", set(expected) - set(tensors)),
+        ("unknown", set(tensors) - set(expected)),
+    ):
+        if names:
+            action = "It is for a target of another depth"
+            raise UserError(path, min(names), field, f"the modules of {depth}", action)
+    for name, tensor in sorted(tensors.items()):
+        if tensor.shape != expected[name]:
+            found, action = f"shape {tensor.shape}", "It is for a target of another width"
+            raise UserError(path, name, found, f"shape {expected[name]}", action)
+    adapter.assign(tensors)
+    return adapter
+
+
+def published_metadata(
+    settings: AdapterSettings, record: dict[str, Any], fingerprint: str
+) -> dict[str, Any]:
+    """What the profile says of the published drafter; its digest stands for its configuration."""
+    return {
+        "study": STUDY,
+        "arm": TAG,
+        "step": settings.optimiser.steps,
+        "seed": settings.optimiser.seed,
+        "block_size": settings.block_size,
+        "config_hash": record["sha256"],
+        "target_fingerprint": fingerprint,
+    }
