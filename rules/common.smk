@@ -205,6 +205,15 @@ def comparisons(*studies):
     return paths
 
 
+def measured_studies():
+    """The studies that jobs of this run measure; known once the jobs are."""
+    outputs = [path for job in workflow.dag.needrun_jobs() for path in job.output]
+    folders = {Path(path).parent for path in outputs}
+    return tuple(
+        study for study in STUDIES if Path(f"{BUILD}/measured/{study}") in folders
+    )
+
+
 def act4s_needs(wildcards):
     """What only one of the runs needs, by the name of the script's option."""
     return {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from diffdraft import cli
 from diffdraft.config import HubCorpus, HubTarget, load_profile, of_kind
-from diffdraft.targets.hub_text import build_text
+from diffdraft.hub.text import build_text
 
 
 def main(args: Namespace) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from diffdraft import cli
 from diffdraft.config import HubTarget, load_profile, of_kind
-from diffdraft.targets.hub_target import make_target
+from diffdraft.hub.target import make_target
 
 
 def main(args: Namespace) -> None:

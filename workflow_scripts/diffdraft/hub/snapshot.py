@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from diffdraft import files
 from diffdraft.config_hub import HubTarget, Revision
 from diffdraft.errors import UserError
-from diffdraft.targets.hub_weights import DTYPES, main_dtype, parameters, read_stored
+from diffdraft.hub.weights import DTYPES, main_dtype, parameters, read_stored
 
 CACHE = "a snapshot in the hub's cache"
 RECORD = "the records of a download"

@@ -9,17 +9,15 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from tokenizers import Tokenizer
 
 from diffdraft import files
 from diffdraft.config_hub import HubCorpus, Slice
 from diffdraft.errors import UserError
-from diffdraft.targets.hub_download import download, full_disk
-from diffdraft.targets.hub_snapshot import check_origin
-from diffdraft.targets.hub_target import described
-
-COLUMN = "text"
+from diffdraft.hub.download import download, full_disk
+from diffdraft.hub.rows import long_rows, parquet_of, part_files
+from diffdraft.hub.snapshot import check_origin
+from diffdraft.hub.target import described
 
 
 def build_text(
@@ -42,9 +40,7 @@ def build_text(
         "revision": origin.revision,
         "revision_known_by": origin.known_by,
     }
-    place = folder / corpus.configuration
-    place = place if place.is_dir() else folder
-    parts = {piece.part: part_files(place, piece.part) for piece in corpus.splits.values()}
+    parts = {piece.part: part_files(folder, corpus, piece.part) for piece in corpus.splits.values()}
     splits = {}
     try:
         for name, piece in corpus.splits.items():
@@ -64,38 +60,8 @@ def build_text(
 
 def fetched(corpus: HubCorpus) -> Path:
     """The snapshot of the pinned data set, from the cache or the hub."""
-    pattern = f"{corpus.configuration}/*.parquet"
+    pattern = parquet_of(corpus)
     return download(corpus.dataset, corpus.revision, [pattern], "dataset", include=pattern)
-
-
-def part_files(folder: Path, part: str) -> list[Path]:
-    """The files of one part, in order. Raises `UserError` if there are none."""
-    found = sorted(folder.glob(f"{part}*.parquet")) or sorted(folder.glob(f"{part}.txt"))
-    if not found:
-        expected = f"{part}*.parquet, or {part}.txt with a row a line"
-        raise UserError(folder, part, "no file of it", expected)
-    return found
-
-
-def long_rows(paths: list[Path], min_characters: int) -> Iterator[str]:
-    """Rows whose text, without the blanks around it, is long enough."""
-    rows = chain.from_iterable(map(read_rows, paths))
-    return (row for row in rows if len(row.strip()) >= min_characters)
-
-
-def read_rows(path: Path) -> Iterator[str]:
-    """The rows of one file. Raises `UserError` for one that is no such file."""
-    if path.suffix == ".txt":
-        yield from files.read_text(path).split("\n")
-        return
-    try:
-        yield from pd.read_parquet(path, columns=[COLUMN])[COLUMN]
-    except ImportError:
-        action = "Install it by `pip install pyarrow`, or give text files"
-        raise UserError(path, "format", "Parquet, and no pyarrow", "pyarrow", action) from None
-    except (ValueError, KeyError) as error:  # pyarrow's own errors are ValueErrors
-        said = str(error).splitlines()[0]
-        raise UserError(path, "file", said, f"Parquet with a column {COLUMN}") from None
 
 
 def load_tokenizer(target: Path, vocab_size: int) -> tuple[Tokenizer, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diffdraft.errors import UserError
-from diffdraft.targets.hub_snapshot import cache_folder, cached_snapshot
+from diffdraft.hub.snapshot import cache_folder, cached_snapshot
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 MODEL_PATTERNS = ("*.safetensors", "*.json")

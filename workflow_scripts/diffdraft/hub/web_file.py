@@ -6,7 +6,7 @@ from urllib.request import Request, urlopen
 
 from diffdraft import files
 from diffdraft.errors import UserError
-from diffdraft.targets.hub_download import NO_ROOM, check_room, full_disk
+from diffdraft.hub.download import NO_ROOM, check_room, full_disk
 
 TIMEOUT_SECONDS = 60
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from diffdraft import files
 from diffdraft.config_hub import HubTarget
-from diffdraft.targets.hub_download import MODEL_PATTERNS, download, full_disk
-from diffdraft.targets.hub_snapshot import check_model
-from diffdraft.targets.hub_weights import weight_files
+from diffdraft.hub.download import MODEL_PATTERNS, download, full_disk
+from diffdraft.hub.snapshot import check_model
+from diffdraft.hub.weights import weight_files
 
 RECORD = "weights.json"
 

@@ -1,0 +1,1 @@
+"""Targets and texts of the hub: fetched, checked to be the pinned ones, linked. Runs no model."""

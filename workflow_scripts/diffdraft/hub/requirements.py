@@ -1,0 +1,195 @@
+"""What a run of a hub profile needs, and what of it is missing. Runs no model and needs no MLX."""
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from diffdraft.config import AdapterSettings, HubCorpus, HubTarget, Profile, of_kind
+from diffdraft.errors import UserError
+from diffdraft.hub.download import command
+from diffdraft.hub.rows import parquet_of, part_files
+from diffdraft.hub.snapshot import cache_folder, cached_snapshot, check_model
+from diffdraft.prereg.amendments import load_amended_plan
+from diffdraft.prereg.schema import DecodingSample, Plan
+from diffdraft.studies.act4s.design import designs
+
+GB = 1e9
+STUDIES = ("act4s", "paired_timing", "rprm")
+FREEZE = "Give the plan, or an amendment of it, a sample and freeze it: workflow_scripts/freeze.py"
+
+
+class Given(NamedTuple):
+    """What the configuration gives from this machine, each None where it gives nothing."""
+
+    model: Path | None = None
+    text: Path | None = None
+    adapter: str | None = None
+
+
+class Need(NamedTuple):
+    """One thing that a run needs: its name, what is there, and the error where it is missing."""
+
+    name: str
+    said: str
+    error: UserError | None = None
+
+
+def needs(profile: Profile, given: Given, prereg: Path, studies: tuple[str, ...]) -> list[Need]:
+    """Model, text and the plans' samples, in the order in which a run comes to miss them."""
+    checks: dict[str, Callable[[], str]] = {
+        "model": lambda: _model(profile, given.model),
+        "text": lambda: _text(profile, given.text),
+    }
+    for study in studies:
+        checks[f"plan of {study}"] = lambda study=study: _sample(  # type: ignore[misc]
+            profile, prereg / f"{study}.yaml"
+        )
+    return [_need(name, check) for name, check in checks.items()]
+
+
+def refuse_missing(profile: Profile, given: Given, prereg: Path, studies: tuple[str, ...]) -> None:
+    """Before hours are spent on a study without a plan, end with the first thing that is missing.
+
+    A model or text alone is not missing yet: a rule fetches it. Raises `UserError`.
+    """
+    found = needs(profile, given, prereg, studies)
+    if any(need.error for need in found if need.name.startswith("plan")):
+        raise next(need.error for need in found if need.error)
+
+
+def explain(profile: Profile, given: Given, prereg: Path) -> Iterator[str]:
+    """Lines that tell what a run needs: what is there and missing, disk, memory and time."""
+    yield f"What a run of the profile {profile.name} needs:"
+    found = needs(profile, given, prereg, STUDIES)
+    for need in found:
+        told = f"MISSING: {need.error}" if need.error else need.said
+        yield f"  {need.name}: {told}"
+    yield f"  adapter: {_adapter(profile, given.adapter)}"
+    yield f"  disk: {_disk(profile, found[0])}"
+    yield f"  memory: {_memory(profile)}"
+    for line in _times(profile, given, prereg):
+        yield f"  time: {line}"
+
+
+def _need(name: str, check: Callable[[], str]) -> Need:
+    try:
+        return Need(name, check())
+    except UserError as error:
+        return Need(name, "", error)
+
+
+def _target(profile: Profile) -> HubTarget:
+    return of_kind(HubTarget, profile.target, "target")
+
+
+def _model(profile: Profile, model: Path | None) -> str:
+    target = _target(profile)
+    folder = model or cached_snapshot(target.repo, target.revision)
+    if model is None and not folder.is_dir():
+        size = f"{target.weight_bytes / GB:.1f} GB"
+        fetch = f"{command(target.repo, target.revision)} ({size}), or --config model=FOLDER"
+        raise UserError(
+            target.repo,
+            "snapshot",
+            "not in the hub's cache",
+            target.revision,
+            f"Get it by: {fetch}",
+        )
+    known_by = check_model(folder, target)["revision_known_by"]
+    return f"{folder}, fits the profile; its revision is known by {known_by}"
+
+
+def _text(profile: Profile, text: Path | None) -> str:
+    corpus = of_kind(HubCorpus, profile.corpus, "corpus")
+    folder = text or cached_snapshot(corpus.dataset, corpus.revision, "datasets")
+    if text is None and not folder.is_dir():
+        fetch = command(corpus.dataset, corpus.revision, "dataset", parquet_of(corpus))
+        action = f"Get it by: {fetch}, or --config text=FOLDER"
+        found = "not in the hub's cache"
+        raise UserError(corpus.dataset, "snapshot", found, corpus.revision, action)
+    files = [
+        path for piece in corpus.splits.values() for path in part_files(folder, corpus, piece.part)
+    ]
+    if any(path.suffix == ".parquet" for path in files) and not _installed("pyarrow"):
+        found, action = "not installed", "Get it by: pip install pyarrow"
+        raise UserError("pyarrow", "package", found, "what reads Parquet", action)
+    return f"{folder}, {len(set(files))} files"
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _sample(profile: Profile, file: Path) -> str:
+    if profile.name not in load_amended_plan(file).samples:
+        found, expected = "nothing", "how much to measure"
+        raise UserError(file, f"samples.{profile.name}", found, expected, FREEZE)
+    return f"{file}, with a sample for it"
+
+
+def _adapter(profile: Profile, source: str | None) -> str:
+    drafter = _target(profile).drafter
+    if source is not None:
+        return f"{source}, to be verified and bound to the target"
+    name = f"{drafter.file}, {drafter.bytes:,} bytes, licence: {drafter.licence}"
+    return f"trained here; --config adapter=FILE-OR-URL takes the published one ({name})"
+
+
+def _disk(profile: Profile, model: Need) -> str:
+    place = next(path for path in (cache_folder(), *cache_folder().parents) if path.exists())
+    free = f"{shutil.disk_usage(place).free / GB:.0f} GB free"
+    if model.error is None:
+        return f"the weights are linked, not copied; {free}"
+    return f"{_target(profile).weight_bytes / GB:.1f} GB for the weights; {free} in {place}"
+
+
+def _memory(profile: Profile) -> str:
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB
+    published = _target(profile).published
+    peak = f"{published.peak_bytes / GB:.1f} GB at the peak while decoding"
+    return f"{peak}, as published ({published.machine}); {here:.0f} GB here"
+
+
+def _times(profile: Profile, given: Given, prereg: Path) -> Iterator[str]:
+    rates = _target(profile).published
+    yield f"estimated from the published rates, on {rates.machine}; here it may differ much"
+    for tag, settings in profile.adapters.items():
+        if not (tag == "primary" and given.adapter):
+            yield f"training {tag}: {_training(settings, rates.training_seconds_per_step)}"
+    control = _training(profile.adapters["primary"], rates.training_seconds_per_step)
+    yield f"training the shuffled control of act4s: {control}"
+    yield f"position tables of rprm: {_hours(rates.extraction_seconds)} an adapter"
+    yield _decoding(profile, load_amended_plan(prereg / "act4s.yaml"))
+
+
+def _training(settings: AdapterSettings, seconds: float) -> str:
+    steps = settings.optimiser.steps
+    return f"{_hours(steps * seconds)} ({steps:,} steps of {seconds} s)"
+
+
+def _decoding(profile: Profile, plan: Plan) -> str:
+    rates = _target(profile).published
+    name = profile.name if profile.name in plan.samples else min(plan.samples)
+    tokens = generated(plan.sample_of(DecodingSample, name, "act4s"))
+    basis = f"{tokens:,} tokens at {rates.native_tokens_per_second} a second"
+    assumed = "" if name == profile.name else f", were its sample that of {name}"
+    return (
+        f"decoding of act4s: {_hours(tokens / rates.native_tokens_per_second)} ({basis}{assumed})"
+    )
+
+
+def generated(sample: DecodingSample) -> int:
+    """Tokens that all runs of Act IV-S generate, warm-ups left out."""
+    total = 0
+    for name, run in designs(sample).items():
+        prompts = sample.context.passages if name == "context" else sample.prompts
+        rounds = prompts * run.repeats * len(run.contexts) * max(len(run.dtypes), 1)
+        total += rounds * len(run.arms) * sum(run.max_tokens)
+    return total
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h"
