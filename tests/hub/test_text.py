@@ -1,0 +1,139 @@
+import errno
+import json
+import os
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from tokenizers import Tokenizer
+
+from diffdraft import files
+from diffdraft.errors import UserError
+from diffdraft.hub import rows
+from diffdraft.hub import text as module
+from diffdraft.hub.snapshot import cached_snapshot
+from tests.hub import standin
+
+
+@pytest.fixture
+def text(source, tmp_path):
+    return shutil.copytree(source / "text", tmp_path / "text")
+
+
+@pytest.fixture
+def build(source, profile, tmp_path):
+    """Build the corpus from a text, and return its folder."""
+
+    def run(text, target=source / "model", vocab_size=512):
+        module.build_text(profile.corpus, vocab_size, text, target, tmp_path / "out")
+        return tmp_path / "out"
+
+    return run
+
+
+def refused(build, *arguments, **options):
+    with pytest.raises(UserError) as caught:
+        build(*arguments, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_long_rows_in_order_each_with_an_end(source, build, profile):
+    out = build(source / "text")
+    tokenizer = Tokenizer.from_file(str(source / "model/tokenizer.json"))
+    texts = (source / "text/train.txt").read_text().split("\n")
+    ids = [i for row in texts if len(row) >= 200 for i in [*tokenizer.encode(row).ids, 0]]
+    n = profile.corpus.splits["train"].windows * standin.WINDOW
+    assert np.load(out / "train.npy").tolist() == ids[:n]
+    assert np.load(out / "train.npy").dtype == np.int32
+
+
+def test_record_tells_settings_and_hashes(source, build, profile):
+    record = json.loads((build(source / "text") / "corpus.json").read_text())
+    digest = files.sha256_file(source / "text/validation.txt")
+    assert record["files"]["validation.txt"]["sha256"] == digest
+    assert record["revision"] is None
+    assert record["settings"] == profile.corpus.model_dump()
+    assert set(record["splits"]) == {"train", "dev", "extract", "prompts"}
+
+
+def test_snapshot_of_the_cache_has_a_revision(source, build, profile, monkeypatch):
+    corpus = profile.corpus
+    place = cached_snapshot(corpus.dataset, corpus.revision, "datasets")
+    shutil.copytree(source / "text", place / corpus.configuration)
+    monkeypatch.setattr(module, "download", lambda *options, **more: place)
+    record = json.loads((build(None) / "corpus.json").read_text())
+    assert record["revision"] == corpus.revision
+
+
+def test_another_revision_is_refused(source, build, profile):
+    place = cached_snapshot(profile.corpus.dataset, "f" * 40, "datasets")
+    shutil.copytree(source / "text", place)
+    assert f"revision: found {'f' * 40}; expected {profile.corpus.revision}" in refused(
+        build, place
+    )
+
+
+def test_hub_that_does_not_answer_is_told_with_the_command(build, profile):
+    said = refused(build, None)
+    assert said.startswith("Salesforce/wikitext: hub: found ")
+    assert f"--revision {profile.corpus.revision} --repo-type dataset" in said
+
+
+def test_part_that_is_not_there(text, build):
+    (text / "validation.txt").unlink()
+    assert "validation: found no file of it; expected validation*.parquet" in refused(build, text)
+
+
+def test_part_too_short_for_a_window(text, build):
+    files.write_text(text / "validation.txt", "short")
+    assert "splits.dev: found fewer tokens in validation than a window of 24" in refused(
+        build, text
+    )
+
+
+def test_more_ids_than_rows_of_the_embedding(source, build):
+    assert "ids: found " in refused(build, source / "text", vocab_size=100)
+
+
+def test_no_end_of_text(model, source, build):
+    files.write_json(model / "tokenizer_config.json", {"eos_token": "<none>"})
+    assert "eos_token: found <none>; expected a token" in refused(
+        build, source / "text", target=model
+    )
+
+
+def test_full_disk_leaves_nothing(source, build, monkeypatch, tmp_path):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(module.np, "save", full)
+    assert "disk: found No space left" in refused(build, source / "text")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_parquet_reads_alike_where_there_is_pyarrow(source, text, build, monkeypatch):
+    plain = np.load(build(source / "text") / "dev.npy")
+    texts = (text / "validation.txt").read_text().split("\n")
+    (text / "validation.txt").unlink()
+    (text / "validation-00000-of-00001.parquet").write_bytes(b"PAR1")
+    table = pd.DataFrame({"text": texts})
+    monkeypatch.setattr(rows.pd, "read_parquet", lambda path, columns: table[columns])
+    assert np.array_equal(np.load(build(text) / "dev.npy"), plain)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ImportError("none"), "format: found Parquet, and no pyarrow; expected pyarrow"),
+        (ValueError("torn\nfile"), "file: found torn; expected Parquet with a column text"),
+    ],
+)
+def test_parquet_that_cannot_be_read(text, build, monkeypatch, error, said):
+    def fail(path, columns):
+        raise error
+
+    (text / "validation.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(rows.pd, "read_parquet", fail)
+    assert said in refused(build, text)

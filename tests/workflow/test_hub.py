@@ -1,0 +1,102 @@
+"""The rules of a hub profile, unchanged, on a small model of the 4B's configuration."""
+
+import json
+import shutil
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from diffdraft import files
+from tests.hub import standin
+from tests.workflow.conftest import planned, snakemake
+
+
+@pytest.fixture(scope="module")
+def place(clone, tmp_path_factory):
+    """A clone with the profile `standin`, and beside it model, text and drafter."""
+    folder = tmp_path_factory.mktemp("hub") / "project"
+    shutil.copytree(clone, folder)
+    drafter = folder.parent / "drafter.safetensors"
+    standin.write_profile(folder / "config/profiles/standin.yaml", drafter)
+    shutil.copy(
+        folder / "config/workloads/qwen35_4b.yaml", folder / "config/workloads/standin.yaml"
+    )
+    standin.write_model(folder.parent / "model")
+    standin.write_text(folder.parent / "text")
+    return folder
+
+
+def run(folder, *arguments, dry=(), **more):
+    given = {"model": folder.parent / "model", "text": folder.parent / "text", **more}
+    words = [f"{key}={value}" for key, value in given.items() if value]
+    # No hub is there to answer, nor is a cache of it.
+    quiet = {"HF_HOME": str(folder.parent / "nothing"), "HF_HUB_OFFLINE": "1"}
+    words = ["--config", "profile=standin", *words, "--", *arguments]
+    return snakemake(folder, *dry, *words, **quiet)
+
+
+def test_target_corpus_and_drafters_by_the_rules(place):
+    drafter = place.parent / "drafter.safetensors"
+    tags = ("primary", "replication")
+    names = [f"build/standin/adapters/{tag}/adapter.safetensors" for tag in tags]
+    done = run(place, *names, adapter=drafter)
+    assert done.returncode == 0, done.stdout
+    target, corpus = place / "build/standin/target", place / "build/standin/corpus"
+    shards = sorted(target.glob("*.safetensors"))
+    assert len(shards) == standin.SHARDS and all(shard.is_symlink() for shard in shards)
+    weights = json.loads((target / "weights.json").read_text())
+    assert weights["revision"] is None and "plain folder" in weights["revision_known_by"]
+    source = place.parent / "model" / shards[0].name
+    assert weights["files"][shards[0].name]["sha256"] == files.sha256_file(source)
+    assert len(np.load(corpus / "train.npy")) == 12 * standin.WINDOW
+    fetched, metadata = mx.load(str(place / names[0]), return_metadata=True)
+    assert len(fetched) == len(mx.load(str(drafter)))
+    assert (place / "build/standin/adapters/primary/fetched.json").exists()
+    trained, other = mx.load(str(place / names[1]), return_metadata=True)
+    assert metadata["target_fingerprint"] == other["target_fingerprint"]
+    assert any(mx.abs(tensor).max() > 0 for name, tensor in trained.items() if "lora_b" in name)
+
+
+def test_a_study_without_a_plan_ends_before_any_job(place):
+    done = run(place, "act4s")
+    errors = [line for line in done.stdout.splitlines() if line.startswith("error")]
+    assert done.returncode == 3
+    assert errors == [
+        "error: prereg/act4s.yaml: samples.standin: found nothing; expected how much to measure. "
+        "Give the plan, or an amendment of it, a sample and freeze it: workflow_scripts/freeze.py"
+    ]
+
+
+def test_a_dry_run_tells_what_is_missing(place):
+    done = run(place, "act4s", dry=["--dry-run"], model=None, text=None)
+    assert planned(done.stdout)["time_act4s"] == 5, done.stdout
+    for words in (
+        "model: MISSING: nobody/stand-in: snapshot: ",
+        f"hf download nobody/stand-in --revision {standin.REVISION}",
+        "text: MISSING: Salesforce/wikitext: snapshot: ",
+        "plan of act4s: MISSING: prereg/act4s.yaml: samples.standin: ",
+        "--config adapter=FILE-OR-URL",
+        "disk: 0.0 GB for the weights; ",
+        "memory: 8.9 GB ",
+        "time: training primary: 0.0 h (3 steps of 1.4 s)",
+    ):
+        assert words in done.stdout, (words, done.stdout)
+
+
+def test_without_model_and_hub_the_error_names_the_command(place):
+    shutil.rmtree(place / "build", ignore_errors=True)
+    done = run(place, "fetch_target", model=None)
+    errors = [line for line in done.stdout.splitlines() if line.startswith("error")]
+    assert done.returncode == 1
+    assert len(errors) == 1 and errors[0].startswith("error: nobody/stand-in: hub: found ")
+    assert f"hf download nobody/stand-in --revision {standin.REVISION}" in errors[0]
+    assert not list((place / "build/standin/target").glob("*"))
+
+
+def test_only_a_profile_of_the_hub_takes_a_model(place):
+    done = snakemake(place, "--dry-run", "--config", "model=x", "--", "all")
+    assert done.returncode == 3
+    assert "error: config: model: found x; expected a profile with a target of the hub" in (
+        done.stdout
+    )
