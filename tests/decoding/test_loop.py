@@ -287,3 +287,40 @@ def test_only_an_offered_block_can_be_full(target, text):
     assert all(cycle.full for cycle in hits)
     alone = parts.scripted(target, parts.Scripted(text, target.vocab_size), 1, 4).cycles
     assert not any(cycle.full for cycle in alone)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_on_commit_sees_the_trace_grow_and_changes_nothing(adapted, size):
+    target, adapter = adapted
+    seen = []
+
+    def on_commit(trace):
+        seen.append((list(trace.tokens), len(trace.cycles)))
+
+    def run(**options):
+        if size == 0:
+            return parts.native(target, parts.PROMPT, 13, **options)
+        return parts.uno(target, adapter, size, parts.PROMPT, 13, **options)
+
+    trace, plain = run(on_commit=on_commit), run()
+    assert trace.tokens == plain.tokens
+    assert record(trace) == record(plain)
+    assert trace.forwards == plain.forwards
+    committed = [cycle.committed for cycle in trace.cycles] or [1] * 13
+    ends = [sum(committed[: place + 1]) for place in range(len(committed))]
+    assert [tokens for tokens, _ in seen] == [trace.tokens[:end] for end in ends]
+    assert [cycles for _, cycles in seen] == [bool(size) * (i + 1) for i in range(len(seen))]
+
+
+@pytest.mark.parametrize("drafted", [False, True])
+def test_on_commit_may_interrupt(adapted, drafted):
+    target, adapter = adapted
+
+    def on_commit(trace):
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        if drafted:
+            parts.uno(target, adapter, 2, parts.PROMPT, 5, on_commit=on_commit)
+        else:
+            parts.native(target, parts.PROMPT, 5, on_commit=on_commit)

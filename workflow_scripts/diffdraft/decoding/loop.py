@@ -14,7 +14,7 @@ from diffdraft.decoding.cache_state import CacheSnapshot, check_supported, evalu
 from diffdraft.decoding.native import decode_native
 from diffdraft.decoding.policy import Policy
 from diffdraft.decoding.search import Search, WholeBlock
-from diffdraft.decoding.trace import Cycle, Trace
+from diffdraft.decoding.trace import Cycle, OnCommit, Trace
 from diffdraft.decoding.transaction import SnapshotTransaction, Transaction
 from diffdraft.drafters.base import Drafter, DraftRequest
 from diffdraft.errors import UserError
@@ -47,13 +47,14 @@ def decode(
     search: Search = WHOLE_BLOCK,
     commit: type[Transaction] = SnapshotTransaction,
     stop_ids: Collection[int] = (),
+    on_commit: OnCommit | None = None,
 ) -> Trace:
     """Generate up to `max_tokens` tokens after `prompt_ids`; a stop id is the last token kept.
 
     A cycle drafts a block as large as `policy` says, verifies the part of it that `search`
     chooses, lets `acceptance` decide, and makes the cache follow by `commit`. Without a drafter
     this is native greedy decoding, and these parts are not used. A drafter and a policy serve one
-    generation.
+    generation. `on_commit` sees the trace grow, so that a text can be shown while it is written.
 
     Raises:
         UserError: an empty prompt, an id outside the vocabulary, no token to generate, more tokens
@@ -62,7 +63,7 @@ def decode(
     """
     _check_request(target, prompt_ids, max_tokens)
     if drafter is None:
-        return decode_native(target.model, prompt_ids, max_tokens, stop_ids)
+        return decode_native(target.model, prompt_ids, max_tokens, stop_ids, on_commit)
     started = time.perf_counter()
     cache = make_prompt_cache(target.model)
     check_supported(target.model, cache)
@@ -77,6 +78,8 @@ def decode(
         trace.cycles.append(cycle)
         trace.tokens += committed
         history += committed
+        if on_commit is not None:
+            on_commit(trace)
         stopped = committed[-1] in stop_ids
     trace.wall_seconds = time.perf_counter() - started
     return trace

@@ -12,12 +12,16 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from diffdraft.decoding.cache_state import evaluate
-from diffdraft.decoding.trace import Trace
+from diffdraft.decoding.trace import OnCommit, Trace
 from diffdraft.layers.walk import head, text_model
 
 
 def decode_native(
-    model: Any, prompt_ids: Sequence[int], max_tokens: int, stop_ids: Collection[int]
+    model: Any,
+    prompt_ids: Sequence[int],
+    max_tokens: int,
+    stop_ids: Collection[int],
+    on_commit: OnCommit | None = None,
 ) -> Trace:
     """Greedy text of the model alone; the prefill yields the first token.
 
@@ -38,6 +42,8 @@ def decode_native(
             trace.native_forwards += 1
         token: Any = token_B.item()
         trace.tokens.append(token)
+        if on_commit is not None:
+            on_commit(trace)
         if trace.tokens[-1] in stop_ids:
             break
         token_B = following_B

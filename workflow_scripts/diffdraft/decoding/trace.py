@@ -1,5 +1,6 @@
 """The record of one generation: its tokens, and one row a draft-verify cycle."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from diffdraft.drafters.base import SlotConfidence
@@ -69,3 +70,7 @@ class Trace:
     def total(self, name: str) -> float:
         """Sum of one field of the cycles, such as "accepted" or "draft_seconds"."""
         return sum(getattr(cycle, name) for cycle in self.cycles)
+
+
+# Called after every commit with the generation so far, within its wall time; it changes nothing.
+OnCommit = Callable[[Trace], None]

@@ -1,0 +1,1 @@
+"""One text, drafted and natively: what `generate.py` shows."""
