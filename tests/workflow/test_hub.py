@@ -1,6 +1,7 @@
 """The rules of a hub profile, unchanged, on a small model of the 4B's configuration."""
 
 import json
+import runpy
 import shutil
 
 import mlx.core as mx
@@ -8,8 +9,13 @@ import numpy as np
 import pytest
 
 from diffdraft import files
+from diffdraft.measure.speculative import by_hand
+from diffdraft.rows import read_rows
 from tests.hub import standin
+from tests.measure import small_decoding
 from tests.workflow.conftest import planned, snakemake
+
+ADAPTER = "adapter.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +62,21 @@ def test_target_corpus_and_drafters_by_the_rules(place):
     trained, other = mx.load(str(place / names[1]), return_metadata=True)
     assert metadata["target_fingerprint"] == other["target_fingerprint"]
     assert any(mx.abs(tensor).max() > 0 for name, tensor in trained.items() if "lora_b" in name)
+
+
+def test_the_drafter_measures_on_what_the_rules_made(place, monkeypatch):
+    """The plans have no sample of it, so by hand: a run of Act IV-S on the same files."""
+    small_decoding.no_waiting(monkeypatch)
+    small_decoding.few_prompts(monkeypatch)
+    out, built = place.parent / "by_hand", place / "build/standin"
+    words = ["--target", built / "target", "--adapter", built / "adapters/primary" / ADAPTER]
+    words += ["--workload", place / "config/workloads/standin.yaml", "--out-dir", out]
+    words += ["--tokens", 4, "--repeats", 1, "ksweep", "--block-sizes", "4"]
+    parser = runpy.run_path(str(place / "workflow_scripts/spec_decode.py"))["make_parser"]()
+    by_hand.run(parser.parse_args([str(word) for word in words]))
+    rows = read_rows(out / "main_ksweep.csv", "generations")
+    assert set(rows["arm"]) == {"ar", "uno_k4", "uno_k4_again"}
+    assert len(rows) == 3 * small_decoding.FEW
 
 
 def test_a_study_without_a_plan_ends_before_any_job(place):

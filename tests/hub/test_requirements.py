@@ -1,0 +1,114 @@
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from diffdraft.config import load_profile
+from diffdraft.errors import UserError
+from diffdraft.hub import requirements as module
+from diffdraft.hub.requirements import Given
+from diffdraft.prereg.schema import DecodingSample
+from tests.hub import standin
+
+PREREG = standin.ROOT / "prereg"
+
+
+@pytest.fixture
+def planned(tmp_path):
+    """Plans, of which that of act4s has a sample of the stand-in."""
+    folder = shutil.copytree(PREREG, tmp_path / "prereg")
+    plan = yaml.safe_load((folder / "act4s.yaml").read_text())
+    for section in ("samples", "models"):
+        plan[section]["standin"] = plan[section]["tiny"]
+    (folder / "act4s.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))
+    (folder / "ledger.jsonl").unlink()  # it has the digest of the frozen plan
+    return folder
+
+
+def missing(profile, given, prereg=PREREG):
+    found = module.needs(profile, given, prereg, ("act4s",))
+    return [need.name for need in found if need.error]
+
+
+def test_what_is_missing_in_order(source, profile):
+    model, text = source / "model", source / "text"
+    assert missing(profile, Given()) == ["model", "text", "plan of act4s"]
+    assert missing(profile, Given(model)) == ["text", "plan of act4s"]
+    assert missing(profile, Given(model, text)) == ["plan of act4s"]
+
+
+def test_nothing_is_missing(source, profile, planned):
+    given = Given(source / "model", source / "text")
+    assert missing(profile, given, planned) == []
+    module.refuse_missing(profile, given, planned, ("act4s",))
+
+
+def test_a_run_ends_with_the_first_thing_missing(source, profile):
+    for given, said in (
+        (Given(), f"hf download nobody/stand-in --revision {standin.REVISION}"),
+        (Given(source / "model"), "Salesforce/wikitext.* --repo-type dataset"),
+        (Given(source / "model", source / "text"), "act4s.yaml: samples.standin: found nothing"),
+    ):
+        with pytest.raises(UserError, match=said):
+            module.refuse_missing(profile, given, PREREG, ("act4s",))
+
+
+def test_what_a_rule_can_fetch_stops_no_run(profile, planned):
+    module.refuse_missing(profile, Given(), planned, ("act4s",))
+    module.refuse_missing(profile, Given(), PREREG, ())
+
+
+def test_a_bad_model_is_told(model, source, profile):
+    (model / "model-00001-of-00003.safetensors").unlink()
+    lines = list(module.explain(profile, Given(model, source / "text"), PREREG))
+    assert lines[1].startswith("  model: MISSING: ") and "00001-of-00003" in lines[1]
+
+
+def test_parquet_needs_pyarrow(source, profile, tmp_path, monkeypatch):
+    text = tmp_path / "text"
+    text.mkdir()
+    for part in ("train", "validation"):
+        (text / f"{part}-00000-of-00001.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(module, "_installed", lambda package: False)
+    found = module.needs(profile, Given(source / "model", text), PREREG, ())
+    assert "Get it by: pip install pyarrow" in str(found[1].error)
+
+
+def test_the_published_profile_is_explained():
+    profile = load_profile(standin.ROOT / "config/profiles/qwen35_4b.yaml")
+    text = "\n".join(module.explain(profile, Given(), PREREG))
+    for words in (
+        "hf download unsloth/Qwen3.5-4B-Base --revision 61541fe4aed37b6a1e615edd5cbf5a3f660312b1",
+        "hf download Salesforce/wikitext --revision b08601e04326c79dfdd32d625aee71d232d685c3",
+        "8.4 GB for the weights",
+        "8.9 GB at the peak while decoding, as published (Apple M4 Max",
+        "training primary: 6.2 h (16,000 steps of 1.4 s)",
+        "were its sample that of tiny",
+        "84,966,094 bytes, licence: none declared",
+    ):
+        assert words in text, (words, text)
+    given = Given(adapter="x")
+    assert "training primary" not in "\n".join(module.explain(profile, given, PREREG))
+
+
+def test_generated_tokens_are_those_of_the_runs():
+    plan = yaml.safe_load((PREREG / "act4s.yaml").read_text())
+    sample = DecodingSample.model_validate(plan["samples"]["tiny"])
+    baseline = 27 * 3 * 2 * (64 + 128 + 256)
+    ksweep, precision = 27 * 3 * 7 * 64, 27 * 2 * 6 * 64
+    context, controls = 10 * 3 * 4 * 3 * 64, 27 * 3 * 10 * 64
+    adaptive, confidence = 27 * 3 * 9 * 64, 27 * 3 * 2 * 64
+    runs = (baseline, ksweep, precision, context, controls, adaptive, confidence)
+    assert module.generated(sample) == sum(runs)
+
+
+def test_runs_without_mlx():
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('mlx', 'tokenizers', 'huggingface_hub')));"
+        "import diffdraft.hub.requirements"
+    )
+    scripts = str(Path(standin.ROOT, "workflow_scripts"))
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": scripts})
