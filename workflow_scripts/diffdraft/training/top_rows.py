@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 import mlx.core as mx
 import numpy as np
 
+from diffdraft import backend
 from diffdraft.config import TopTokenLoss
 from diffdraft.layers.walk import text_model
 from diffdraft.training.top_tokens import SMALLEST, TINIEST
@@ -24,7 +25,7 @@ def serves(model: Any) -> bool:
     """Whether this form is there for the model: on a CPU, in float32, with tied embeddings."""
     text = text_model(model)
     weight = text.model.embed_tokens.weight
-    on_cpu = mx.default_device() == mx.Device(mx.cpu)
+    on_cpu = backend.name() == "cpu"
     return on_cpu and weight.dtype == mx.float32 and not hasattr(text, "lm_head")
 
 
