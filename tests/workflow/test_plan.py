@@ -41,10 +41,13 @@ def test_list_shows_every_target_with_its_docstring(clone):
 
 
 def test_every_job_logs_and_none_writes_results(clone):
-    """Over the jobs of every target at once, so over every rule."""
-    targets = ("compare", "audit", "rprm_stage2", "all", "act4s", "reanalyse")
-    done = snakemake(clone, "--dry-run", *targets)
-    blocks = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", done.stdout, re.MULTILINE)
+    """Over the jobs of every target at once, and of every profile, so over every rule."""
+    runs = [("compare", "audit", "rprm_stage2", "all", "act4s", "reanalyse")]
+    for profile in clone.glob("config/profiles/*.yaml"):
+        more = ("adapter=x",) * ("repo:" in profile.read_text())
+        runs.append(("--config", f"profile={profile.stem}", *more, "--", "act4s"))
+    shown = "".join(snakemake(clone, "--dry-run", *words).stdout for words in runs)
+    blocks = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", shown, re.MULTILINE)
     written = {name: block for name, block in blocks if "output:" in block or name == "audit"}
     text = "".join(path.read_text() for path in clone.glob("rules/*.smk"))
     named = re.findall(r"^rule (\w+):|^use rule \w+ as (\w+) with:", text, re.MULTILINE)
