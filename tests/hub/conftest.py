@@ -2,6 +2,7 @@
 
 import shutil
 
+import huggingface_hub
 import pytest
 
 from diffdraft.config import load_profile
@@ -31,6 +32,10 @@ def model(source, tmp_path):
 
 @pytest.fixture(autouse=True)
 def no_hub(monkeypatch, tmp_path):
-    """An empty cache, and no network."""
+    """An empty cache, and a hub that does not answer."""
+
+    def snapshot_download(*arguments, **options):
+        raise ConnectionError("no network in tests")
+
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)

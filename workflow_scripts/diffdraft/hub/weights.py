@@ -72,7 +72,7 @@ def read_header(path: Path) -> dict[str, Stored]:
         header.pop("__metadata__", None)
         end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
         stored = {name: _stored(entry) for name, entry in header.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise UserError(path, "file", "no readable header", "a whole safetensors file") from None
     if size != 8 + length + end:
         raise UserError(path, "bytes", size, f"{8 + length + end}, as its header says")
@@ -86,7 +86,7 @@ def read_metadata(path: Path) -> dict[str, str]:
             (length,) = struct.unpack("<Q", stream.read(8))
             header = json.loads(stream.read(min(length, MAX_HEADER_BYTES)))
         return dict(header.get("__metadata__") or {})
-    except (OSError, ValueError, AttributeError, struct.error):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, struct.error):
         return {}
 
 
@@ -113,4 +113,4 @@ def _weight_map(index: Path) -> dict[str, str]:
 
 def _stored(entry: dict[str, Any]) -> Stored:
     begin, end = entry["data_offsets"]
-    return Stored(entry["dtype"], tuple(entry["shape"]), end - begin)
+    return Stored(str(entry["dtype"]), tuple(map(int, entry["shape"])), int(end) - int(begin))
