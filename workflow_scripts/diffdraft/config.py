@@ -50,24 +50,38 @@ class CorpusSettings(Strict):
         return self
 
 
-class SampledCorpus(Strict):
-    """Text that the pretrained target writes itself, tokenised as it comes.
+class SampleSize(Strict):
+    """`documents` of `tokens` tokens each; after the first `sampled` ones greedy text follows."""
 
-    Every document is one of the `openings`, dealt out in turn, and what the target samples after it
-    at temperature 1 until there are `tokens` tokens, the beginning-of-text token included. The
-    splits are samples of their own.
+    documents: PositiveInt
+    tokens: Annotated[int, Field(gt=1)]
+    sampled: PositiveInt
+
+    @validator(mode="after")
+    def sampled_fits(self) -> Self:
+        """Not more tokens are sampled than there are."""
+        if self.sampled > self.tokens:
+            raise refuse("sampled", self.sampled, f"at most tokens, {self.tokens}")
+        return self
+
+
+class SampledCorpus(Strict):
+    """Text that the pretrained target writes itself.
+
+    A document begins with the beginning-of-text token and one of the `openings`, dealt out in turn;
+    the target goes on, sampling at temperature 1 and then greedily (`SampleSize`). Splits are drawn
+    apart: no text is in two of them, though openings are.
     """
 
     openings: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    tokens: PositiveInt
-    documents: dict[Split, PositiveInt]
+    splits: dict[Split, SampleSize]
     seed: int
 
     @validator(mode="after")
-    def splits_cover_all(self) -> Self:
-        """All four splits are there."""
-        if sorted(self.documents) != sorted(get_args(Split)):
-            raise refuse("documents", ", ".join(self.documents), ", ".join(get_args(Split)))
+    def splits_are_there(self) -> Self:
+        """All four of them."""
+        if sorted(self.splits) != sorted(get_args(Split)):
+            raise refuse("splits", ", ".join(self.splits), ", ".join(get_args(Split)))
         return self
 
 

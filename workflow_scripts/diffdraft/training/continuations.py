@@ -7,12 +7,11 @@ badly. So part of the training windows are greedy continuations of training prom
 
 from typing import Any
 
-import mlx.core as mx
 import numpy as np
-from mlx_lm.models.cache import make_prompt_cache
 
 from diffdraft.config import ContinuationSettings
 from diffdraft.errors import UserError
+from diffdraft.targets.writing import greedy, write
 
 BATCH = 64  # prompts decoded side by side
 
@@ -20,17 +19,7 @@ BATCH = 64  # prompts decoded side by side
 def greedy_continuations(model: Any, prompts_NP: np.ndarray, window: int) -> np.ndarray:
     """Extend every prompt [N, P] greedily to a whole window [N, W], int32."""
     batches = np.split(prompts_NP, range(BATCH, len(prompts_NP), BATCH))
-    return np.concatenate([_continue(model, mx.array(batch), window) for batch in batches])
-
-
-def _continue(model: Any, ids_BT: mx.array, window: int) -> np.ndarray:
-    cache = make_prompt_cache(model)
-    rows = [ids_BT]
-    for _ in range(window - ids_BT.shape[1]):
-        logits_BTV = model(rows[-1], cache=cache)
-        rows.append(mx.argmax(logits_BTV[:, -1:], axis=-1).astype(ids_BT.dtype))
-        mx.eval(rows[-1])
-    return np.array(mx.concatenate(rows, axis=1))
+    return np.concatenate([write(model, batch, window, greedy) for batch in batches])
 
 
 def training_windows(
