@@ -52,16 +52,16 @@ def measure() -> Iterator[Measured]:
     yield from the_loop(target, adapter, prompts)
 
 
-def against_mlx_lm(target: Target, prompts: list[EncodedPrompt]) -> Measured:
+def against_mlx_lm(target: Target, prompts: list[EncodedPrompt], tokens: int = TOKENS) -> Measured:
     """Wall time of `mlx_lm.stream_generate` over that of our native arm, for equal tokens."""
     ratios = []
     for prompt in prompts:
-        made = [response.token for response in stream(target, prompt)]
+        made = [response.token for response in stream(target, prompt, tokens)]
         ours = native(target, prompt, len(made)).tokens
         if ours != made:
             raise RuntimeError(f"{prompt.id}: native text differs from mlx_lm's")
         times = interleaved(
-            partial(native, target, prompt, len(made)), partial(consumed, target, prompt)
+            partial(native, target, prompt, len(made)), partial(consumed, target, prompt, tokens)
         )
         ratios.append(math.log(times[1] / times[0]))
     return Measured(
@@ -72,11 +72,11 @@ def against_mlx_lm(target: Target, prompts: list[EncodedPrompt]) -> Measured:
     )
 
 
-def stream(target: Target, prompt: EncodedPrompt) -> Iterator[GenerationResponse]:
+def stream(target: Target, prompt: EncodedPrompt, tokens: int) -> Iterator[GenerationResponse]:
     """mlx_lm's own greedy generation."""
     cache = make_prompt_cache(target.model)
     return mlx_lm.stream_generate(
-        target.model, target.tokenizer, prompt.ids, max_tokens=TOKENS, prompt_cache=cache
+        target.model, target.tokenizer, prompt.ids, max_tokens=tokens, prompt_cache=cache
     )
 
 
@@ -85,9 +85,9 @@ def native(target: Target, prompt: EncodedPrompt, tokens: int = TOKENS) -> Trace
     return decode(target, None, GreedyAcceptance(), FixedBlock(1), prompt.ids, tokens)
 
 
-def consumed(target: Target, prompt: EncodedPrompt) -> None:
+def consumed(target: Target, prompt: EncodedPrompt, tokens: int) -> None:
     """mlx_lm's generation, run to its end."""
-    for _ in stream(target, prompt):
+    for _ in stream(target, prompt, tokens):
         pass
 
 

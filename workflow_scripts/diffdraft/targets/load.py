@@ -5,6 +5,7 @@ because that is what an adapter is bound to: a cast copy is the same target in o
 `loaded_fingerprint` is of the weights as they are in memory, and shows that nothing moved them.
 """
 
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,10 +17,12 @@ from mlx.utils import tree_flatten, tree_unflatten
 from diffdraft.errors import UserError
 from diffdraft.layers.walk import text_model
 from diffdraft.targets.fingerprint import ADAPTER_TENSORS, fingerprint
+from diffdraft.targets.weight_files import check_weights
 
 Dtype = Literal["float32", "bfloat16"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 MODEL_FILES = ("config.json", "tokenizer.json")
+LINE = 240  # characters of what went wrong inside: a list of missing tensors can be endless
 KEPT_TENSORS = ("A_log", *ADAPTER_TENSORS)  # `mlx_lm` casts no A_log either; adapters are float32
 
 
@@ -48,19 +51,19 @@ class Target:
 def load_target(folder: str | Path, dtype: Dtype | None = None) -> Target:
     """Load the model folder, cast it where a dtype is given, and freeze it.
 
-    Raises `UserError` when the folder lacks a file that a model folder has, or for another dtype.
+    Raises `UserError` when the folder lacks a file or a tensor that its model has, when one is cut,
+    left over or of another shape, and for another dtype.
     """
     _check_dtype(dtype)
     folder = Path(folder)
     for name in MODEL_FILES:
         if not (folder / name).is_file():
             raise UserError(folder / name, "file", "nothing there", "a model folder with it")
-    if not list(folder.glob("*.safetensors")):
-        raise UserError(folder, "weights", "no *.safetensors", "weights in safetensors form")
+    check_weights(folder)
     try:
         model, tokenizer = mlx_lm.load(str(folder))
-    except (RuntimeError, KeyError, ValueError, TypeError) as error:
-        found = f"{type(error).__name__} {error}"
+    except Exception as error:  # what a bad folder raises inside is not for us to list
+        found = textwrap.shorten(f"{type(error).__name__} {error}", LINE)
         raise UserError(folder, "model folder", found, "whole files that mlx_lm loads") from None
     return target_of(model, tokenizer, dtype)
 

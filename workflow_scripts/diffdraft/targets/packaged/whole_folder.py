@@ -1,0 +1,91 @@
+"""A folder that is either whole or absent: made beside its place, then renamed."""
+
+import errno
+import fcntl
+import glob
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from diffdraft.errors import UserError
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+MLX_WRITE = "[write]"  # how a failed write of MLX begins; it does not tell why
+
+
+@contextmanager
+def whole_folder(out: Path, names: Collection[str]) -> Iterator[Path]:
+    """Yield an empty folder beside `out`; on success it takes the place of `out`.
+
+    What killed processes left there is removed. Only a folder that holds nothing but files of
+    `names` is replaced. Raises `UserError` for another one, and when the disk is full.
+    """
+    _check_replaceable(out, names)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    _remove_left_behind(out)
+    temporary = _beside(out, str(os.getpid()))
+    temporary.mkdir()
+    try:
+        with _locked(temporary), _full_disk_told(out):
+            yield temporary
+            _replace(temporary, out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _beside(out: Path, mark: str) -> Path:
+    return out.with_name(f".{out.name}.{mark}.tmp")
+
+
+def _check_replaceable(out: Path, names: Collection[str]) -> None:
+    if out.exists() and not out.is_dir():
+        raise UserError(out, "folder", "a file", "a folder, or nothing")
+    others = sorted(path.name for path in out.glob("*") if path.name not in names)
+    if others:
+        raise UserError(out, "folder", others[0], f"an empty folder, or one with {sorted(names)}")
+
+
+def _remove_left_behind(out: Path) -> None:
+    """Remove what a killed process left; one that still works holds the lock of its folder."""
+    for path in out.parent.glob(_beside(Path(glob.escape(out.name)), "*").name):
+        try:
+            with _locked(path):
+                shutil.rmtree(path, ignore_errors=True)
+        except BlockingIOError:
+            continue
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system drops when the process ends."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(temporary: Path, out: Path) -> None:
+    """Rename, an older folder moved aside first: at no time are two halves in one place."""
+    aside = _beside(out, f"{os.getpid()}.old")
+    if out.exists():
+        out.replace(aside)
+    temporary.replace(out)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _full_disk_told(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise UserError(out, "folder", error.strerror, "room for it on the disk") from None
+    except RuntimeError as error:
+        if not str(error).startswith(MLX_WRITE):
+            raise
+        raise UserError(out, "folder", error, "room for it on the disk") from None
