@@ -88,4 +88,5 @@ def _full_disk_told(out: Path) -> Iterator[None]:
     except RuntimeError as error:
         if not str(error).startswith(MLX_WRITE):
             raise
-        raise UserError(out, "folder", error, "room for it on the disk") from None
+        told = str(error).rstrip(".")
+        raise UserError(out, "folder", told, "room for it on the disk") from None
