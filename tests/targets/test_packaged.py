@@ -50,6 +50,7 @@ def test_the_folder_holds_a_model_and_says_what_it_was_made_of(converted):
     tensors = tiny_gguf.random_tensors()
     assert record["tensors"] == len(tensors)
     assert record["parameters"] == sum(tensor.size for tensor in tensors.values())
+    assert record["fingerprint"] == load_target(converted.folder).fingerprint
     assert "tiny_part1" not in sys.modules
 
 

@@ -1,6 +1,7 @@
 """Conversion of a packaged target into the folder that `mlx_lm.load` reads."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -9,6 +10,7 @@ from diffdraft import files
 from diffdraft.config import PackagedTarget
 from diffdraft.layers.tensors import save_tensors
 from diffdraft.provenance import package_versions as versions
+from diffdraft.targets.fingerprint import fingerprint
 from diffdraft.targets.packaged import gemma3
 from diffdraft.targets.packaged.chunks import assemble, package_versions
 from diffdraft.targets.packaged.gguf_file import GGUFFile, gguf_package
@@ -40,9 +42,9 @@ def convert_target(settings: PackagedTarget, out: Path) -> None:
         config = gemma3.model_config(file)
         gemma3.check_tensors(file, config)
         write_tokenizer(file, config, folder)
-        parameters = write_weights(file, config, folder)
+        written = write_weights(file, config, folder)
         files.write_json(folder / "config.json", config)
-        record = conversion_record(settings, file) | {"parameters": parameters}
+        record = conversion_record(settings, file) | written
         files.write_json(folder / "conversion.json", record)
         path.unlink()
 
@@ -55,12 +57,14 @@ def write_tokenizer(file: GGUFFile, config: dict[str, Any], folder: Path) -> Non
     files.write_json(folder / "tokenizer_config.json", settings)
 
 
-def write_weights(file: GGUFFile, config: dict[str, Any], folder: Path) -> int:
-    """Write model.safetensors; returns the number of parameters."""
+def write_weights(file: GGUFFile, config: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Write model.safetensors; returns its number of parameters and the model's fingerprint."""
     # One NumPy array is alive at a time, so the peak is near twice the model's size.
     tensors = {name: mx.array(values) for name, values in gemma3.weights(file, config)}
     save_tensors(folder / "model.safetensors", tensors, {"format": "mlx"})
-    return sum(tensor.size for tensor in tensors.values())
+    model = SimpleNamespace(parameters=lambda: tensors)
+    parameters = sum(tensor.size for tensor in tensors.values())
+    return {"parameters": parameters, "fingerprint": fingerprint(model)}
 
 
 def conversion_record(settings: PackagedTarget, file: GGUFFile) -> dict[str, Any]:
