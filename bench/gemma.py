@@ -15,7 +15,7 @@ from tests.targets import reference_gemma
 
 from bench import Measured
 from bench._clock import seconds
-from bench.decoding import CONTEXT, WORKLOAD, against_mlx_lm
+from bench.decoding import CONTEXT, against_mlx_lm
 from diffdraft.decoding.cache_state import CacheSnapshot, evaluate
 from diffdraft.decoding.transaction import SnapshotTransaction
 from diffdraft.layers.tensors import load_tensors
@@ -24,6 +24,7 @@ from diffdraft.measure.workloads import PROMPTS_PER_CATEGORY, encode_workload, l
 from diffdraft.targets.load import Target, load_target
 
 FOLDER = Path("build/gemma3_270m/target")
+WORKLOAD = Path("config/workloads/general.yaml")
 MAKE = (
     "make gemma && .venv/bin/snakemake --cores all --config profile=gemma3_270m"
     f" -- {FOLDER}/model.safetensors"

@@ -10,7 +10,7 @@ rule time_act4s:
         profile=ancient(PROFILE_FILE),
         plan="prereg/act4s.yaml",
         amendments=amendments("act4s"),
-        workload=f"config/workloads/{PROFILE}.yaml",
+        workload=WORKLOAD,
         target=TARGET_FILES,
         adapter=f"{BUILD}/adapters/primary/adapter.safetensors",
     output:

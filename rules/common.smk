@@ -84,6 +84,8 @@ LEDGER = checked(ledger.read, "prereg")
 BUILD = f"build/{PROFILE}"
 RESULTS = f"results/{PROFILE}"
 ACT4S = f"{BUILD}/measured/act4s"
+# A model that was trained here knows the register of its corpus and no other.
+WORKLOAD = f"config/workloads/{'tiny' if TARGET_KIND == 'trained' else 'general'}.yaml"
 TARGET_FILES = [
     f"{BUILD}/target/{name}"
     for name in (

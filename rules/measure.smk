@@ -70,7 +70,7 @@ rule time_paired:
         profile=ancient(PROFILE_FILE),
         plan="prereg/paired_timing.yaml",
         amendments=amendments("paired_timing"),
-        workload=f"config/workloads/{PROFILE}.yaml",
+        workload=WORKLOAD,
         target=TARGET_FILES,
         adapter=f"{BUILD}/adapters/primary/adapter.safetensors",
     output:

@@ -25,9 +25,6 @@ def place(clone, tmp_path_factory):
     shutil.copytree(clone, folder)
     drafter = folder.parent / "drafter.safetensors"
     standin.write_profile(folder / "config/profiles/standin.yaml", drafter)
-    shutil.copy(
-        folder / "config/workloads/qwen35_4b.yaml", folder / "config/workloads/standin.yaml"
-    )
     standin.write_model(folder.parent / "model")
     standin.write_text(folder.parent / "text")
     return folder
@@ -70,7 +67,7 @@ def test_the_drafter_measures_on_what_the_rules_made(place, monkeypatch):
     small_decoding.few_prompts(monkeypatch)
     out, built = place.parent / "by_hand", place / "build/standin"
     words = ["--target", built / "target", "--adapter", built / "adapters/primary" / ADAPTER]
-    words += ["--workload", place / "config/workloads/standin.yaml", "--out-dir", out]
+    words += ["--workload", place / "config/workloads/general.yaml", "--out-dir", out]
     words += ["--tokens", 4, "--repeats", 1, "ksweep", "--block-sizes", "4"]
     parser = runpy.run_path(str(place / "workflow_scripts/spec_decode.py"))["make_parser"]()
     by_hand.run(parser.parse_args([str(word) for word in words]))
