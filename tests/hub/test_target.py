@@ -15,6 +15,7 @@ from diffdraft.errors import UserError
 from diffdraft.hub import download
 from diffdraft.hub import target as module
 from diffdraft.hub.snapshot import cached_snapshot
+from diffdraft.target_record import recorded_fingerprint
 from diffdraft.targets.architecture import build, initialise
 from diffdraft.targets.load import load_target
 from tests.hub import standin
@@ -73,6 +74,12 @@ def test_links_of_an_earlier_snapshot_go(source, profile, tmp_path):
     (out / "model-00009-of-00009.safetensors").symlink_to(source / "gone")
     module.make_target(profile.target, source / "model", out)
     assert len(list(out.glob("*.safetensors"))) == standin.SHARDS
+
+
+def test_the_record_has_the_fingerprint_that_adapters_are_bound_to(source, profile, tmp_path):
+    module.make_target(profile.target, source / "model", tmp_path / "out")
+    recorded = recorded_fingerprint(tmp_path / "out")
+    assert recorded == load_target(tmp_path / "out").fingerprint
 
 
 def test_hub_gives_the_pinned_snapshot_and_data_only(source, profile, tmp_path, monkeypatch):

@@ -159,6 +159,15 @@ def test_another_target_or_adapter_than_measured_is_refused(measured):
     refused(measured, "no adapter of that hash")
 
 
+def test_any_kind_of_target_is_known_by_its_record(measured):
+    record = measured.build / "target" / "training.json"
+    record.rename(record.with_name("elsewhere.json"))
+    refused(measured, "record: found none")
+    record.with_name("elsewhere.json").rename(record.with_name("conversion.json"))
+    manifest = json.loads((measured.promote() / "MANIFEST.json").read_text())
+    assert "target/conversion.json" in manifest["model"]["files"]
+
+
 def test_metadata_that_says_too_little_is_refused(measured):
     path = measured.measured / "timing_meta.json"
     value = json.loads(path.read_text())

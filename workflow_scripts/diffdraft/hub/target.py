@@ -1,7 +1,7 @@
 """Make the model folder of a hub profile: links to the weights of the pinned snapshot.
 
-`weights.json` is written last and says which snapshot it is, how that is known, and the SHA-256 of
-every file.
+`weights.json` is written last and says which snapshot it is, how that is known, the SHA-256 of
+every file, and the fingerprint of the text model that they hold.
 """
 
 import shutil
@@ -12,6 +12,7 @@ from diffdraft.config_hub import HubTarget
 from diffdraft.hub.download import MODEL_PATTERNS, download, full_disk
 from diffdraft.hub.snapshot import check_model
 from diffdraft.hub.weights import weight_files
+from diffdraft.targets.load import load_target
 
 RECORD = "weights.json"
 
@@ -33,7 +34,10 @@ def make_target(target: HubTarget, model: Path | None, out: Path) -> None:
         for source in sources:
             place(source, out)
         hashes = {source.name: described(source) for source in sources}
-        files.write_json(out / RECORD, {**record, "files": hashes})
+        # The weights are read twice here, once and for all: whoever asks what an adapter or a study
+        # belongs to reads this record.
+        fingerprint = load_target(out).fingerprint
+        files.write_json(out / RECORD, {**record, "files": hashes, "fingerprint": fingerprint})
     except OSError as error:
         raise full_disk(error, out) from None
 

@@ -19,6 +19,7 @@ from diffdraft.layers.chunked import chunked_logits
 from diffdraft.layers.lora import Adapter
 from diffdraft.measure.positions import Passes, full_logits, measures, run_passes
 from diffdraft.measure.windows import WindowBatch, WindowPlan
+from diffdraft.target_record import recorded_fingerprint
 from diffdraft.targets.fingerprint import fingerprint
 from diffdraft.targets.load import Target
 from diffdraft.training.drafter import ADAPTER_FILE
@@ -63,7 +64,7 @@ def full_stratum(subject: Subject, batch: WindowBatch) -> Passes:
 
 def target_checks(subject: Subject) -> Iterator[Check]:
     """What the frozen model is."""
-    recorded = files.read_json(subject.target_folder / "training.json")["fingerprint"]
+    recorded = recorded_fingerprint(subject.target_folder)
     yield Check("target", "its weights are those written", subject.target.fingerprint, recorded)
     yield Check(
         "target.adapted",

@@ -21,6 +21,7 @@ from diffdraft.prereg.manifest import (
     span,
     verdict_record,
 )
+from diffdraft.target_record import record_file, recorded_fingerprint
 
 
 def promote(repo: Path, profile: str, study: str) -> Path:
@@ -96,14 +97,10 @@ def _model(
     """Hashes of the target and the adapters that the metadata name."""
     first = next(iter(measurements.values()))
     started, _ = span(measurements.values())
-    record = files.read_json(build / "target" / "training.json")
-    if record.get("fingerprint") != first.target_fingerprint:
-        raise UserError(
-            build / "target" / "training.json",
-            "fingerprint",
-            record.get("fingerprint"),
-            f"{first.target_fingerprint}, which was measured",
-        )
+    found = recorded_fingerprint(build / "target")
+    if found != first.target_fingerprint:
+        expected = f"{first.target_fingerprint}, which was measured"
+        raise UserError(record_file(build / "target"), "fingerprint", found, expected)
     hashes = _hashes(build, [*(build / "target").iterdir(), *build.glob("adapters/*/*")])
     for name, measurement in measurements.items():
         for used in (measurement.adapter_sha256, measurement.shuffled_adapter_sha256):

@@ -1,0 +1,39 @@
+"""The record of a model folder, whichever step made it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from diffdraft import files
+from diffdraft.errors import UserError
+from diffdraft.target_record import RECORDS, record_file, recorded_fingerprint
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_each_kind_of_target_is_told_by_its_record(tmp_path, name):
+    files.write_json(tmp_path / name, {"fingerprint": "f" * 64})
+    assert record_file(tmp_path) == tmp_path / name
+    assert recorded_fingerprint(tmp_path) == "f" * 64
+
+
+def test_no_record_and_two_records_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r"record: found none; expected one of training\.json"):
+        record_file(tmp_path)
+    for name in RECORDS[1:]:
+        files.write_json(tmp_path / name, {})
+    with pytest.raises(UserError, match=r"found conversion\.json and weights\.json"):
+        record_file(tmp_path)
+
+
+@pytest.mark.parametrize("value", [{}, {"fingerprint": None}, []])
+def test_a_record_without_fingerprint_is_refused(tmp_path, value):
+    files.write_json(tmp_path / "weights.json", value)
+    with pytest.raises(UserError, match=r"weights.json: fingerprint: found none; .* again"):
+        recorded_fingerprint(tmp_path)
+
+
+def test_it_needs_no_mlx(tmp_path):
+    code = "import diffdraft.target_record, sys; sys.exit('mlx' in str(sorted(sys.modules)))"
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, cwd="workflow_scripts", check=False).returncode == 0
