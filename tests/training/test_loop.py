@@ -4,7 +4,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from diffdraft.config import AdapterSettings, OptimiserSettings
+from diffdraft.config import AdapterSettings, OptimiserSettings, StagedAdapterSettings
 from diffdraft.errors import UserError
 from diffdraft.layers.lora import Adapter
 from diffdraft.targets.random import make_tiny_random
@@ -49,8 +49,11 @@ def settings(**changes):
 
 
 def new_task(**changes):
+    return task_of(settings(**changes))
+
+
+def task_of(chosen):
     target = make_tiny_random(1)
-    chosen = settings(**changes)
     windows = np.random.default_rng(0).integers(1, 60, (9, 16)).astype(np.int32)
     return AdapterTask(target, Adapter.attach(target.model, adapter_spec(chosen)), windows, chosen)
 
@@ -126,3 +129,22 @@ def test_learning_rate_warms_up_and_follows_its_schedule():
     assert rates[103] < 1e-5
     constant = optimiser(schedule="constant")
     assert learning_rate(constant, 6) == 1e-2
+
+
+def staged(first_steps):
+    values = settings(block_size=8).model_dump()
+    return StagedAdapterSettings(**values, first_block_size=4, first_steps=first_steps)
+
+
+def test_stages_train_one_block_size_after_the_other():
+    """The first steps are those of an adapter of the first size."""
+    both, small = task_of(staged(first_steps=2)), new_task(block_size=4)
+    assert both.block_size == 8
+    for step in range(4):
+        found, expected = (task.loss_and_grads(step)[0].item() for task in (both, small))
+        assert (found == expected) == (step < 2)
+
+
+def test_stages_that_leave_no_step_for_the_last_are_refused():
+    with pytest.raises(ValueError, match=f"less than optimiser.steps, {STEPS}"):
+        staged(first_steps=STEPS)

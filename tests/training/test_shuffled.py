@@ -32,14 +32,14 @@ def new_task(shuffle=True, **changes):
 def batches(layout, corruption="uniform"):
     key, windows = mx.random.key(8), mx.array(WINDOWS[:3])
     plain, shuffled = (new_task(shuffle, layout=layout) for shuffle in (False, True))
-    return plain.batch(windows, key, corruption), shuffled.batch(windows, key, corruption)
+    return tuple(task.batch(windows, key, corruption, 4) for task in (plain, shuffled))
 
 
 @LAYOUTS
 def test_teacher_is_that_of_the_rolled_windows(layout):
     _, shuffled = batches(layout)
     rolled = mx.array(np.roll(WINDOWS[:3], 1, axis=0))
-    oracle = new_task(False, layout=layout).batch(rolled, mx.random.key(8), "uniform")
+    oracle = new_task(False, layout=layout).batch(rolled, mx.random.key(8), "uniform", 4)
     np.testing.assert_allclose(shuffled.teacher, oracle.teacher, atol=1e-5)
 
 
@@ -57,7 +57,7 @@ def plain_step(task, step):
     """Loss and gradients of a step, spelled out as they were before there was a control."""
     chosen, adapter = task._settings, task._adapter
     windows = mx.array(WINDOWS[task._order.batch(step)])
-    block, seeds = chosen.block_size, task._seeds
+    block, seeds = chosen.block_size, task._seeds(chosen.block_size)
     key = random_key(chosen.optimiser.seed, "train_noise", step)
     clean = draft_rows(windows, seeds, block)
     noise = corrupt(clean, chosen.corruption, key, task._target.noise_high)

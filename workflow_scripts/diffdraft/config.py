@@ -202,6 +202,39 @@ class AdapterSettings(Strict):
             raise refuse("continuations.prompt_tokens", found, f"less than the window of {window}")
         return self
 
+    def block_size_at(self, step: int) -> int:
+        """Block size that a step trains, counted from 0."""
+        return self.block_size
+
+
+class StagedAdapterSettings(AdapterSettings):
+    """An adapter whose first steps train blocks of another size than the last ones.
+
+    (As the published drafter: block size 4 for four fifths of its steps, then 8.)
+    """
+
+    first_block_size: Annotated[int, Field(ge=2)]
+    first_steps: PositiveInt
+
+    @validator(mode="after")
+    def both_stages_train(self) -> Self:
+        """There are steps left for the second stage."""
+        if self.first_steps >= self.optimiser.steps:
+            found = f"less than optimiser.steps, {self.optimiser.steps}"
+            raise refuse("first_steps", self.first_steps, found)
+        return self
+
+    def block_size_at(self, step: int) -> int:
+        """Block size that a step trains, counted from 0."""
+        return self.first_block_size if step < self.first_steps else self.block_size
+
+
+AnyAdapter = Annotated[
+    Annotated[AdapterSettings, Branch("<plain>")]
+    | Annotated[StagedAdapterSettings, Branch("<staged>")],
+    Discriminator(lambda value: "<staged>" if _has(value, "first_steps") else "<plain>"),
+]
+
 
 def _target_kind(value: Any) -> str:
     return "packaged" if _has(value, "chunks") else "hub" if _has(value, "repo") else "trained"
@@ -232,7 +265,7 @@ class Profile(Strict):
     description: str
     corpus: AnyCorpus
     target: AnyTarget
-    adapters: dict[Tag, AdapterSettings]
+    adapters: dict[Tag, AnyAdapter]
 
     @property
     def target_kind(self) -> str:

@@ -128,13 +128,17 @@ class AdapterTask:
         if shuffle_targets and optimiser.batch_size < 2:
             found = optimiser.batch_size
             raise UserError("profile", "batch_size", found, "at least 2, to shuffle teachers")
-        self._seeds = block_seeds(optimiser.window, settings.block_size, settings.layout)
         self._order = WindowOrder(len(windows_NW), optimiser.batch_size, optimiser.seed)
 
     @property
+    def block_size(self) -> int:
+        """Block size of the last steps."""
+        return self._settings.block_size
+
+    @property
     def n_blocks(self) -> int:
-        """Supervised blocks a window."""
-        return len(self._seeds)
+        """Supervised blocks a window, of that size."""
+        return len(self._seeds(self.block_size))
 
     @property
     def tensors(self) -> Tensors:
@@ -145,21 +149,24 @@ class AdapterTask:
         """Put updated tensors in place."""
         self._adapter.assign(tensors)
 
-    def batch(self, windows_BW: mx.array, key: mx.array, corruption: str) -> Batch:
+    def batch(self, windows_BW: mx.array, key: mx.array, corruption: str, block: int) -> Batch:
         """Teacher rows and student pass of some windows under one corruption key."""
-        block = self._settings.block_size
-        clean = draft_rows(windows_BW, self._seeds, block)
+        seeds = self._seeds(block)
+        clean = draft_rows(windows_BW, seeds, block)
         noise = corrupt(clean, corruption, key, self._target.noise_high)
         layout = LAYOUTS[self._settings.layout]
-        batch = layout(self._adapter, windows_BW, noise, self._seeds, block)
+        batch = layout(self._adapter, windows_BW, noise, seeds, block)
         return shuffle_teacher(batch) if self._shuffle_targets else batch
+
+    def _seeds(self, block: int) -> list[int]:
+        return block_seeds(self._settings.optimiser.window, block, self._settings.layout)
 
     def loss_and_grads(self, step: int) -> tuple[mx.array, Tensors, dict[str, mx.array]]:
         """Loss, gradients and largest logits of the batch of this step."""
         settings = self._settings
         windows = mx.array(self._windows[self._order.batch(step)])
         key = random_key(settings.optimiser.seed, "train_noise", step)
-        batch = self.batch(windows, key, settings.corruption)
+        batch = self.batch(windows, key, settings.corruption, settings.block_size_at(step))
         distance = objective(self._adapter.model, batch.teacher_hidden, settings.loss)
 
         def loss(tensors: Tensors) -> tuple[mx.array, mx.array]:
@@ -194,9 +201,9 @@ def _saturated(record: dict[str, Any]) -> bool:
 def slot_quality(task: AdapterTask, windows_NW: np.ndarray, key: mx.array) -> dict[str, np.ndarray]:
     """Teacher-forced quality a slot: mean raw L1 and argmax agreement, lists of L - 1.
 
-    Corruption is `full`, the only state that drafting knows.
+    Corruption is `full`, the only state that drafting knows, and blocks have their last size.
     """
-    batch = task.batch(mx.array(windows_NW), key, "full")
+    batch = task.batch(mx.array(windows_NW), key, "full", task.block_size)
     student = batch.student()
     agreement = mx.argmax(student, axis=-1) == mx.argmax(batch.teacher, axis=-1)
     distance = total_variation(student, batch.teacher)

@@ -49,19 +49,25 @@ class TopRows:
 
     def __init__(self, weight_VD: mx.array, teacher_BnJD: mx.array, loss: TopTokenLoss) -> None:
         self._weight_VD, self._loss = np.array(weight_VD, copy=False), loss
+        # Written again and again: fresh memory of this size costs as much as the exponentials.
+        self._logits_RV = np.empty((ROWS, weight_VD.shape[0]), dtype=np.float32)
         parts = [self._teacher(hidden) for hidden in _chunks(teacher_BnJD)]
         teachers = [teacher for teacher, _ in parts]
         self._teachers = [Teacher(*rows) for rows in teachers]
         self.teacher_absmax = mx.array(max(largest for _, largest in parts))
 
     def _teacher(self, hidden_RD: np.ndarray) -> tuple[Teacher, float]:
-        logits_RV = hidden_RD @ self._weight_VD.T
-        largest, m = float(np.abs(logits_RV).max()), self._loss.top_tokens
+        logits_RV, m = self._read_out(hidden_RD), self._loss.top_tokens
+        largest = _absmax(logits_RV)
         ids_RM = np.argpartition(logits_RV, -m, axis=-1)[:, -m:]
         top_RM = np.take_along_axis(logits_RV, ids_RM, axis=-1)
         highest, total = _exponentials(logits_RV)
         probs = _with_rest(np.exp(top_RM - highest) / total)
         return Teacher(ids_RM, np.maximum(probs, TINIEST)), largest
+
+    def _read_out(self, hidden_RD: np.ndarray) -> np.ndarray:
+        logits_RV = self._logits_RV[: len(hidden_RD)]
+        return np.matmul(hidden_RD, self._weight_VD.T, out=logits_RV)
 
     def __call__(self, student_BnJD: mx.array) -> tuple[mx.array, mx.array]:
         """Loss [B, n, J] and the largest logit; differentiable by the hidden states."""
@@ -87,8 +93,8 @@ class TopRows:
         return outputs[0], outputs[1]
 
     def _chunk(self, hidden_RD: np.ndarray, teacher: Teacher) -> "Slice":
-        logits_RV = hidden_RD @ self._weight_VD.T
-        largest = float(np.abs(logits_RV).max())
+        logits_RV = self._read_out(hidden_RD)
+        largest = _absmax(logits_RV)
         log_q_RM = np.take_along_axis(logits_RV, teacher.ids, axis=-1)
         highest, total = _exponentials(logits_RV)
         log_q_RM -= highest + np.log(total)
@@ -112,6 +118,10 @@ class TopRows:
         pull = tv * np.sign(q - p) * q - kl * p
         pull[:, -1] *= q[:, -1] > SMALLEST
         return loss, pull
+
+
+def _absmax(logits_RV: np.ndarray) -> float:
+    return float(max(logits_RV.max(), -logits_RV.min()))
 
 
 def _chunks(hidden: mx.array) -> list[np.ndarray]:
