@@ -4,8 +4,10 @@ import pytest
 import yaml
 
 from diffdraft import files
+from diffdraft.code_digest import code_digest
 from diffdraft.config import load_profile
 from diffdraft.layers.adapter_file import load_adapter, read_adapter
+from diffdraft.profile_digest import profile_digest
 from diffdraft.targets.load import load_target
 from diffdraft.training.loop import hash_config
 from tests.kill.steps import SCRIPTS, run_here
@@ -68,6 +70,28 @@ def test_control_says_what_it_is_and_is_trained_alike(normal, shuffled):
     record = files.read_json(shuffled.parent / "training.json")
     assert record["arm"] == "primary_shuffled"
     assert record["sha256"] == files.sha256_file(shuffled)
+
+
+def test_record_says_what_it_was_trained_with(study, normal):
+    record = files.read_json(normal.parent / "training.json")
+    assert record["profile"] == load_profile(study[1]).name
+    assert record["profile_sha256"] == profile_digest(load_profile(study[1]))
+    assert record["code_digest"] == code_digest(SCRIPTS / "train_adapter.py")
+    assert {"git_sha", "git_dirty", "packages", "cpu", "blas"} <= set(record["provenance"])
+    assert record["provenance"]["plan"] is None
+    assert str(study[0]) not in str(record)
+
+
+def test_a_run_that_goes_on_keeps_the_first_start(study, normal):
+    record = files.read_json(normal.parent / "training.json")
+    path = study[0] / "work" / f"{record['config_hash'][:16]}.start.json"
+    first = files.read_json(path)
+    assert first["started_utc"] == record["provenance"]["started_utc"]
+    files.write_json(path, first | {"started_utc": "2020-01-01T00:00:00Z", "git_sha": "0" * 40})
+    provenance = files.read_json(train(study, "later").parent / "training.json")["provenance"]
+    files.write_json(path, first)
+    assert provenance["started_utc"] == "2020-01-01T00:00:00Z"
+    assert provenance["start"]["git_sha"] == "0" * 40
 
 
 def test_control_fits_the_target_it_was_trained_on(study, shuffled):

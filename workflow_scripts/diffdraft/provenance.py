@@ -43,6 +43,17 @@ def begin(plan: str | Path | None = None, repository: Path = REPOSITORY) -> dict
     }
 
 
+def first_start(path: Path, began: Mapping[str, Any]) -> dict[str, Any]:
+    """What the first run of a piece of work began with, kept in `path` for the runs that go on.
+
+    `began` is what `begin` gave to this run. Raises `UserError` for a file that is no JSON.
+    """
+    if not path.is_file():
+        files.write_json(path, dict(began))
+    found: dict[str, Any] = files.read_json(path)
+    return found
+
+
 def collect(
     start: Mapping[str, Any], plan: str | Path | None = None, repository: Path = REPOSITORY
 ) -> dict[str, Any]:

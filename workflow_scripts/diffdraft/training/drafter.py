@@ -1,12 +1,15 @@
 """Train the adapter of one arm on a loaded target and write it with what it belongs to."""
 
 from pathlib import Path
+from typing import Any
 
-from diffdraft import files
+from diffdraft import files, provenance
+from diffdraft.code_digest import code_digest
 from diffdraft.config import AdapterSettings, Profile
 from diffdraft.drafters.noise import random_key
 from diffdraft.layers.adapter_file import save_adapter
 from diffdraft.layers.lora import Adapter
+from diffdraft.profile_digest import profile_digest
 from diffdraft.targets.corpus import read_windows
 from diffdraft.targets.load import Target, load_target
 from diffdraft.training.adapter import AdapterTask, adapter_spec, slot_quality
@@ -16,6 +19,7 @@ from diffdraft.training.loop import History, fit, hash_config, history_csv
 STUDY = "rprm"
 SHUFFLED_STUDY = "act4s"
 ADAPTER_FILE = "adapter.safetensors"
+SCRIPT = provenance.REPOSITORY / "workflow_scripts" / "train_adapter.py"
 
 
 def train_adapter(
@@ -33,6 +37,7 @@ def train_adapter(
     (`adapter.shuffle_teacher`). Held-out quality is measured against the true teachers all the
     same.
     """
+    began = provenance.begin()
     settings = next(s for name, s in profile.adapters.items() if name == tag)
     target = load_target(target_folder)
     adapter = Adapter.attach(target.model, adapter_spec(settings))
@@ -47,6 +52,7 @@ def train_adapter(
         target=target.fingerprint,
         **({"teachers": "shuffled"} if shuffle_targets else {}),
     )
+    start = provenance.first_start(work / f"{config_hash[:16]}.start.json", began)
     history = fit(task, settings.optimiser, config_hash, work, dev)
     target.check_unchanged()
     metadata = {
@@ -60,9 +66,22 @@ def train_adapter(
     }
     save_adapter(out / ADAPTER_FILE, adapter, metadata)
     files.write_text(out / "training.csv", history_csv(history))
-    digest = files.sha256_file(out / ADAPTER_FILE)
-    record = {**metadata, "parameters": adapter.n_parameters, "sha256": digest}
-    files.write_json(out / "training.json", record)
+    record = {
+        **metadata,
+        "parameters": adapter.n_parameters,
+        "sha256": files.sha256_file(out / ADAPTER_FILE),
+    }
+    files.write_json(out / "training.json", record | trained_by(profile, start))
+
+
+def trained_by(profile: Profile, start: dict[str, Any]) -> dict[str, Any]:
+    """Profile, code and provenance: what evidence has to say, and no training depends on."""
+    return {
+        "profile": profile.name,
+        "profile_sha256": profile_digest(profile),
+        "code_digest": code_digest(SCRIPT),
+        "provenance": provenance.collect(start),
+    }
 
 
 class DevMeasure:
