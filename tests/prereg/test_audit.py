@@ -365,7 +365,7 @@ def test_an_amended_sample_is_the_one_expected(measured):
     measured.commit("evidence")
     findings = {f.check: f for f in audit.audit(measured.path)}
     assert {f.outcome for f in findings.values()} == {audit.PASS}
-    assert findings["amendment label"].detail == "before any results"
+    assert findings["amendment label"].detail == "before any results of tiny"
 
 
 def test_pins_can_be_amended(measured):

@@ -108,6 +108,38 @@ def test_an_amendment_says_whether_results_existed(prereg):
     assert load_amendment(smaller(prereg, 2)).results_existed is True
 
 
+BIG = {
+    "windows": 8,
+    "window_tokens": 128,
+    "block_size": 8,
+    "batches": 4,
+    "batch_size": 2,
+    "strata": ["FULL", "SCHEDULE"],
+}
+
+
+def test_a_study_is_planned_for_another_profile(prereg):
+    """What it decides by stays; results of the first profile are not results of the second."""
+    freeze(prereg / "rprm.yaml")
+    (prereg.parent / "results" / "tiny" / "rprm").mkdir(parents=True)
+    changes = [
+        change("samples.big", BIG),
+        change("models.big", {"target": "a larger target", "profile_sha256": "d" * 64}),
+        change("decisions", "Fewer windows, since a forward takes longer."),
+    ]
+    path = amend(prereg / "rprm.yaml", "another target", "the results on tiny", changes)
+    amendment = load_amendment(path)
+    assert amendment.profiles() == ["big"] and amendment.results_existed is False
+    plan = load_plan(prereg / "rprm.yaml")
+    planned = effective(plan, check_chain(prereg, "rprm"), path)
+    assert planned.samples["big"].windows == 8 and planned.models["big"].target
+    assert planned.samples["tiny"] == plan.samples["tiny"]
+    assert planned.criteria == plan.criteria and planned.verdicts == plan.verdicts
+    (prereg.parent / "results" / "big" / "rprm").mkdir(parents=True)
+    again = amend(prereg / "rprm.yaml", "r", "s", [change("samples.big.batches", 4)])
+    assert load_amendment(again).results_existed is True
+
+
 @pytest.mark.parametrize(
     "field", ["criteria", "verdicts", "stops.unless", "scopes.carries", "seeds.split", "analysis"]
 )
@@ -123,6 +155,8 @@ def test_an_amendment_that_does_not_fit_leaves_nothing_behind(prereg):
         ([change("samples.tiny.batches", 100)], "windows"),
         ([change("samples.tiny.cats", 100)], "a key that the plan has"),
         ([change("samples.big.batches", 100)], "a key that the plan has"),
+        ([change("samples.big", {"windows": 4})], "samples.big.*nothing"),
+        ([change("samples.big", BIG)], "the same profiles as under samples"),
         ([], "changes"),
     ):
         with pytest.raises(UserError, match=match):

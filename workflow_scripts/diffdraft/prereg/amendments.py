@@ -1,7 +1,8 @@
 """Amendments: separate files that say what is done otherwise than a frozen plan says, and why.
 
-They may change what is measured (samples, models) and state exclusions or decisions. What decides
-a verdict cannot be amended: a study with other criteria is another study.
+They may change what is measured (samples, models), plan the study for another profile, and state
+exclusions or decisions. What decides a verdict cannot be amended: a study with other criteria is
+another study.
 """
 
 from collections.abc import Iterable
@@ -9,24 +10,27 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, PositiveInt, field_validator
+from pydantic import Field, JsonValue, PositiveInt, field_validator
 
 from diffdraft.errors import UserError
 from diffdraft.prereg import ledger
 from diffdraft.prereg.criteria import Name, Strict, Text
 from diffdraft.prereg.ledger import Digest
 from diffdraft.prereg.reading import fit, parse_yaml, refuse
-from diffdraft.prereg.schema import AnalysisValue, Plan, load_plan
+from diffdraft.prereg.schema import Plan, load_plan
 
 APPLIED = ("samples", "models")  # an amendment of these changes what the audit expects
 STATED = ("exclusions", "decisions")  # these it adds to, in words
 
 
 class Change(Strict):
-    """`field` is a path of keys in the plan, like `samples.tiny.batches`, or a list it adds to."""
+    """`field` is a path of keys in the plan, like `samples.tiny.batches`, or a list it adds to.
+
+    `samples.NAME` and `models.NAME` may name a profile that the plan does not have yet.
+    """
 
     field: Annotated[str, Field(pattern=r"^[a-z0-9_.]+$")]
-    becomes: AnalysisValue
+    becomes: JsonValue
 
     @field_validator("field")
     @classmethod
@@ -38,7 +42,10 @@ class Change(Strict):
 
 
 class Amendment(Strict):
-    """`prereg/STUDY.amendment-N.yaml`. `seen` says what was known of the results by then."""
+    """`prereg/STUDY.amendment-N.yaml`. `seen` says what was known of the results by then.
+
+    `results_existed` is of the profiles that it is about (`profiles`), or of any.
+    """
 
     study: Name
     amendment: PositiveInt
@@ -47,6 +54,11 @@ class Amendment(Strict):
     seen: Text
     results_existed: bool
     changes: list[Change] = Field(min_length=1)
+
+    def profiles(self) -> list[str]:
+        """The profiles that it is about; none where it is about all of the study."""
+        paths = (change.field.split(".") for change in self.changes)
+        return sorted({path[1] for path in paths if path[0] in APPLIED and len(path) > 1})
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True, width=100)
@@ -121,6 +133,7 @@ def _set(value: dict[str, Any], change: Change, file: object) -> None:
     target: Any = value
     for key in path:
         target = target.get(key) if isinstance(target, dict) else None
-    if not isinstance(target, dict) or last not in target:
+    another_profile = len(path) == 1 and path[0] in APPLIED
+    if not isinstance(target, dict) or not (another_profile or last in target):
         raise UserError(file, "changes", change.field, "a key that the plan has")
     target[last] = change.becomes

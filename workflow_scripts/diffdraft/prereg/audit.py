@@ -4,16 +4,24 @@ Every check ends in PASS, FAIL or CANNOT TELL. One FAIL makes the audit fail; wi
 CANNOT TELL leaves it open.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from diffdraft import git
 from diffdraft.errors import UserError
 from diffdraft.prereg import evidence, history, ledger, registry
-from diffdraft.prereg.amendments import amendment_files, check_chain
+from diffdraft.prereg.amendments import Amendment, amendment_files, check_chain
 from diffdraft.prereg.evidence import Registered
+from diffdraft.prereg.findings import (
+    CANNOT_TELL,
+    FAIL,
+    PASS,
+    Finding,
+    equal,
+    find,
+    with_history,
+)
 from diffdraft.prereg.ledger import Entry
 from diffdraft.prereg.manifest import (
     MANIFEST,
@@ -27,18 +35,7 @@ from diffdraft.prereg.manifest import (
 from diffdraft.prereg.schema import load_plan
 from diffdraft.prereg.verdict import load_verdict
 
-PASS, FAIL, CANNOT_TELL = "PASS", "FAIL", "CANNOT TELL"
 EXIT_CODES = {PASS: 0, FAIL: 1, CANNOT_TELL: 2}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One check of one subject, what came out, and why."""
-
-    check: str
-    subject: str
-    outcome: str
-    detail: str
 
 
 def audit(repo: Path) -> list[Finding]:
@@ -54,36 +51,14 @@ def audit(repo: Path) -> list[Finding]:
     for path in plans:
         findings += _audit_plan(repo, path)
     for folder in _evidence_folders(repo):
-        findings += _audit_evidence(repo, folder)
+        of_kind = audit_adapters if folder.name == ADAPTERS else _audit_evidence
+        findings += of_kind(repo, folder)
     return findings
 
 
 def overall(findings: list[Finding]) -> str:
     outcomes = {finding.outcome for finding in findings}
     return FAIL if FAIL in outcomes else CANNOT_TELL if CANNOT_TELL in outcomes else PASS
-
-
-def _find(check: str, subject: str, examine: Callable[[], str]) -> Finding:
-    """Run one check: its sentence is a PASS, a `UserError` a FAIL, `Untold` a CANNOT TELL."""
-    try:
-        return Finding(check, subject, PASS, examine())
-    except UserError as error:
-        return Finding(check, subject, FAIL, str(error))
-    except history.Untold as untold:
-        return Finding(check, subject, CANNOT_TELL, str(untold))
-    except git.GitUnavailable as error:
-        return Finding(check, subject, CANNOT_TELL, f"git: {error}")
-    except Exception as error:  # what a check cannot read is no evidence
-        found = " ".join(f"{type(error).__name__}: {error}".split())
-        return Finding(check, subject, FAIL, f"the check broke off with {found}")
-
-
-def _with_history(repo: Path, examine: Callable[[], str]) -> Callable[[], str]:
-    def examined() -> str:
-        history.require_history(repo)
-        return examine()
-
-    return examined
 
 
 def _audit_ledger(repo: Path) -> Iterator[Finding]:
@@ -95,11 +70,11 @@ def _audit_ledger(repo: Path) -> Iterator[Finding]:
             ledger.require_frozen(repo / "prereg" / entry.file)
         return f"{len(entries)} files with the bytes they were registered with"
 
-    yield _find("ledger chain", subject, lambda: _chain_length(repo))
-    yield _find("bytes against the ledger", subject, bytes_agree)
-    append_only = _with_history(repo, lambda: history.check_append_only(repo))
-    yield _find("ledger only added to", subject, append_only)
-    yield _find("as committed", "results, prereg", lambda: history.check_as_committed(repo))
+    yield find("ledger chain", subject, lambda: _chain_length(repo))
+    yield find("bytes against the ledger", subject, bytes_agree)
+    append_only = with_history(repo, lambda: history.check_append_only(repo))
+    yield find("ledger only added to", subject, append_only)
+    yield find("as committed", "results, prereg", lambda: history.check_as_committed(repo))
 
 
 def _chain_length(repo: Path) -> str:
@@ -114,20 +89,18 @@ def _audit_plan(repo: Path, path: Path) -> Iterator[Finding]:
         registry.check_settings(plan, path)
         return f"{len(plan.criteria)} criteria, {len(plan.verdicts)} verdicts"
 
-    yield _find("plan schema", subject, schema)
+    yield find("plan schema", subject, schema)
     try:
         entry = ledger.find(ledger.read(path.parent), path.name)
     except Exception:
         return  # the ledger's own finding says it
     if entry is None:
-        yield _find("frozen", subject, lambda: _draft(repo, path.stem))
+        yield find("frozen", subject, lambda: _draft(repo, path.stem))
         return
-    unchanged = _with_history(repo, lambda: history.check_unchanged_since(repo, entry))
-    yield _find("unchanged since frozen", subject, unchanged)
-    before = _with_history(
-        repo, lambda: history.check_frozen_before_results(repo, entry, path.stem)
-    )
-    yield _find("frozen before results", subject, before)
+    unchanged = with_history(repo, lambda: history.check_unchanged_since(repo, entry))
+    yield find("unchanged since frozen", subject, unchanged)
+    before = with_history(repo, lambda: history.check_frozen_before_results(repo, entry, path.stem))
+    yield find("frozen before results", subject, before)
     if amendment_files(path.parent, path.stem):
         yield from _audit_amendments(repo, path.parent, path.stem)
 
@@ -143,19 +116,17 @@ def _draft(repo: Path, study: str) -> str:
 
 def _audit_amendments(repo: Path, prereg: Path, study: str) -> Iterator[Finding]:
     subject = f"prereg/{study}.amendment-*.yaml"
-    yield _find(
-        "amendments chained", subject, lambda: f"{len(check_chain(prereg, study))} in order"
-    )
+    yield find("amendments chained", subject, lambda: f"{len(check_chain(prereg, study))} in order")
     try:
         chain = evidence.registered(prereg, study).amendments
     except Exception:
         return  # the finding above says it
     for entry, amendment in chain:
 
-        def labelled(entry: Entry = entry, label: bool = amendment.results_existed) -> str:
-            return history.check_label(repo, entry, label, study)
+        def labelled(entry: Entry = entry, amendment: Amendment = amendment) -> str:
+            return history.check_label(repo, entry, amendment)
 
-        yield _find("amendment label", f"prereg/{entry.file}", _with_history(repo, labelled))
+        yield find("amendment label", f"prereg/{entry.file}", with_history(repo, labelled))
 
 
 def _evidence_folders(repo: Path) -> list[Path]:
@@ -179,55 +150,48 @@ def _audit_evidence(repo: Path, folder: Path) -> Iterator[Finding]:
         registered.append(evidence.registered(repo / "prereg", study))
         return f"frozen on {registered[0].entry.date}"
 
-    yield _find("plan frozen", subject, plan_is_frozen)
+    yield find("plan frozen", subject, plan_is_frozen)
     if not registered:
         return
     plan = registered[0]
-    kept = _with_history(repo, lambda: _kept(repo, plan, folder, subject))
-    yield _find("results only added", subject, kept)
-    yield _find("manifest", subject, lambda: check_manifest(plan, profile, folder))
-    yield _find(
-        "measured as planned", subject, lambda: evidence.check_design(plan, profile, folder)
-    )
-    yield _find("measured cleanly, later", subject, lambda: _clean_and_later(plan, folder))
-    code = _with_history(repo, lambda: _code(repo, plan, folder))
-    yield _find("code descends from plan", subject, code)
-    yield _find("verdict from rows", subject, lambda: _verdict(plan, folder))
+    kept = with_history(repo, lambda: _kept(repo, plan, folder, subject))
+    yield find("results only added", subject, kept)
+    yield find("manifest", subject, lambda: check_manifest(plan, profile, folder))
+    yield find("measured as planned", subject, lambda: evidence.check_design(plan, profile, folder))
+    yield find("measured cleanly, later", subject, lambda: _clean_and_later(plan, folder))
+    code = with_history(repo, lambda: _code(repo, plan, folder))
+    yield find("code descends from plan", subject, code)
+    yield find("verdict from rows", subject, lambda: _verdict(plan, folder))
 
 
 def check_manifest(plan: Registered, profile: str, folder: Path) -> str:
     """Check MANIFEST.json against the files, the plan, the metadata and the verdict."""
     manifest, path = load_manifest(folder), folder / MANIFEST
     found = sorted(item.name for item in folder.iterdir() if item.name != MANIFEST)
-    _equal(path, "files", sorted(manifest.files), found)
+    equal(path, "files", sorted(manifest.files), found)
     for name, record in file_records(folder, plan.study).items():
-        _equal(path, f"files.{name}", manifest.files[name], record)
-    _equal(path, "study and profile", (manifest.study, manifest.profile), (folder.name, profile))
-    _equal(path, "plan.file", manifest.plan.file, f"prereg/{plan.entry.file}")
-    _equal(path, "plan.sha256", manifest.plan.sha256, plan.entry.sha256)
+        equal(path, f"files.{name}", manifest.files[name], record)
+    equal(path, "study and profile", (manifest.study, manifest.profile), (folder.name, profile))
+    equal(path, "plan.file", manifest.plan.file, f"prereg/{plan.entry.file}")
+    equal(path, "plan.sha256", manifest.plan.sha256, plan.entry.sha256)
     measurements = load_measurements(folder, plan.study)
     started, ended = span(measurements.values())
     in_force = [entry.sha256 for entry, _ in plan.in_force(started)]
-    _equal(path, "amendments", manifest.amendments, in_force)
-    _equal(path, "started_utc", manifest.started_utc, started.isoformat())
-    _equal(path, "ended_utc", manifest.ended_utc, ended.isoformat())
+    equal(path, "amendments", manifest.amendments, in_force)
+    equal(path, "started_utc", manifest.started_utc, started.isoformat())
+    equal(path, "ended_utc", manifest.ended_utc, ended.isoformat())
     records = {name: measurement_record(item, folder / name) for name, item in measurements.items()}
-    _equal(path, "measurements", manifest.measurements, records)
+    equal(path, "measurements", manifest.measurements, records)
     planned = plan.expected(started).models[profile].target
-    _equal(path, "model.target", manifest.model.target, planned)
+    equal(path, "model.target", manifest.model.target, planned)
     for item in measurements.values():
-        _equal(path, "model.revision", manifest.model.revision, item.target_revision)
-        _equal(path, "model.fingerprint", manifest.model.fingerprint, item.target_fingerprint)
+        equal(path, "model.revision", manifest.model.revision, item.target_revision)
+        equal(path, "model.fingerprint", manifest.model.fingerprint, item.target_fingerprint)
         known = item.adapter_sha256 in manifest.model.files.values()
-        _equal(path, "adapter among model.files", known, True)
+        equal(path, "adapter among model.files", known, True)
     stated = verdict_record(load_verdict(folder / "verdict.json"))
-    _equal(path, "verdict", manifest.verdict, stated)
+    equal(path, "verdict", manifest.verdict, stated)
     return f"{len(manifest.files)} files with their hashes, rows and schema"
-
-
-def _equal(path: Path, field: str, stated: object, found: object) -> None:
-    if stated != found:
-        raise UserError(path, field, stated, found)
 
 
 def _clean_and_later(plan: Registered, folder: Path) -> str:

@@ -1,5 +1,6 @@
 """Freeze a plan; add an amendment to a frozen one. Neither ever edits a plan."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from diffdraft.errors import UserError
@@ -18,10 +19,16 @@ from diffdraft.prereg.registry import check_settings
 from diffdraft.prereg.schema import load_plan
 
 
-def evidence(plan: Path, results: Path | None, study: str) -> list[Path]:
-    """Folders of committed evidence of a study; `results` is by default beside `prereg`."""
+def evidence(
+    plan: Path, results: Path | None, study: str, profiles: Collection[str] = ()
+) -> list[Path]:
+    """Folders of committed evidence of a study, of some profiles or of all.
+
+    `results` is by default beside `prereg`.
+    """
     results = results or plan.resolve().parent.parent / "results"
-    return sorted(results.glob(f"*/{study}"))
+    found = sorted(results.glob(f"*/{study}"))
+    return [path for path in found if not profiles or path.parent.name in profiles]
 
 
 def freeze(path: str | Path, results: Path | None = None) -> Entry:
@@ -61,10 +68,12 @@ def amend(
         "parent": ledger.require_frozen(before).sha256,
         "reason": reason,
         "seen": seen,
-        "results_existed": bool(evidence(path, results, plan.study)),
+        "results_existed": False,
         "changes": [change.model_dump() for change in changes],
     }
-    amendment = fit(Amendment, value, path)
+    draft = fit(Amendment, value, path)
+    existing = evidence(path, results, plan.study, draft.profiles())
+    amendment = draft.model_copy(update={"results_existed": bool(existing)})
     effective(plan, [*chain, amendment], path)
     return _register(path.with_name(amendment_name(plan.study, number)), amendment)
 

@@ -1,11 +1,12 @@
 """What git history says of a plan: when it was frozen, and whether results came after."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from diffdraft import files, git
 from diffdraft.errors import UserError
 from diffdraft.prereg import ledger
+from diffdraft.prereg.amendments import Amendment
 from diffdraft.prereg.ledger import Entry
 
 PREREG, RESULTS = "prereg", "results"
@@ -51,15 +52,21 @@ def _holds(repo: Path, commit: str, entry: Entry, path: str) -> bool:
     return ledger.canonical(entry.model_dump()).encode() in lines.split(b"\n")
 
 
-def result_commits(repo: Path, study: str) -> list[str]:
-    """Commits up to HEAD that hold results of a study, of any profile, even if removed since."""
-    found = [change.commit for change in git.changes(repo, RESULTS) if _is_of(change.path, study)]
+def result_commits(repo: Path, study: str, profiles: Collection[str] = ()) -> list[str]:
+    """Commits up to HEAD that hold results of a study, even if removed since.
+
+    Of the profiles that are named, or of all.
+    """
+    changes = git.changes(repo, RESULTS)
+    found = [change.commit for change in changes if _is_of(change.path, study, profiles)]
     return list(dict.fromkeys(found))
 
 
-def _is_of(path: str, study: str) -> bool:
+def _is_of(path: str, study: str, profiles: Collection[str]) -> bool:
     parts = path.split("/")
-    return len(parts) > 2 and parts[1] != PUBLISHED and parts[2] == study
+    if len(parts) < 3 or parts[1] == PUBLISHED or parts[2] != study:
+        return False
+    return not profiles or parts[1] in profiles
 
 
 def check_frozen_before_results(repo: Path, entry: Entry, study: str) -> str:
@@ -165,12 +172,16 @@ def check_append_only(repo: Path) -> str:
     return f"only ever added to, in {len(commits)} commits"
 
 
-def check_label(repo: Path, entry: Entry, results_existed: bool, study: str) -> str:
-    """Check an amendment's label: it may only say "before results" if no results came earlier."""
+def check_label(repo: Path, entry: Entry, amendment: Amendment) -> str:
+    """Check an amendment's label: it may only say "before results" if no results came earlier.
+
+    Results of the profiles that it is about, or of any.
+    """
+    results_existed, profiles = amendment.results_existed, amendment.profiles()
     amended = freeze_commit(repo, entry)
     earlier = [
         commit
-        for commit in result_commits(repo, study)
+        for commit in result_commits(repo, amendment.study, profiles)
         if not git.is_ancestor(repo, amended, commit) or commit == amended
     ]
     if earlier and not results_existed:
@@ -180,7 +191,9 @@ def check_label(repo: Path, entry: Entry, results_existed: bool, study: str) -> 
             f"false, but {earlier[0][:12]} holds results",
             "true",
         )
-    return "after results were known: exploratory" if results_existed else "before any results"
+    if results_existed:
+        return "after results were known: exploratory"
+    return " of ".join(["before any results", *filter(None, [", ".join(profiles)])])
 
 
 def check_code(repo: Path, entry: Entry, commit: str | None, file: Path) -> str:
