@@ -38,10 +38,11 @@ def measure() -> Iterator[Measured]:
         target.model, target.fingerprint, BUILD / "adapters" / TAG / ADAPTER_FILE
     )
     trained_tensors = adapter.tensors
-    trained = accepted_and_cycles(target, adapter)
+    prompts = held_out_prompts()
+    trained = accepted_and_cycles(target, adapter, prompts, NEW_TOKENS)
     slots = slot_lines(target, adapter)
     adapter.zero()
-    untrained = accepted_and_cycles(target, adapter)
+    untrained = accepted_and_cycles(target, adapter, prompts, NEW_TOKENS)
     adapter.assign(trained_tensors)
     low, high = prefix_interval(trained)
     yield Measured(
@@ -60,14 +61,22 @@ def measure() -> Iterator[Measured]:
     )
 
 
-def accepted_and_cycles(target: Target, adapter: Adapter) -> np.ndarray:
-    """Accepted tokens and cycles of each prompt, [PROMPTS, 2]; every prompt has its own noise."""
+def held_out_prompts() -> list[list[int]]:
+    """Token ids of the prompts, spread over the whole split."""
     windows = read_windows(BUILD / "corpus", "prompts", PROMPT_TOKENS)
     chosen = np.arange(PROMPTS) * (len(windows) // PROMPTS)
+    prompts: list[list[int]] = windows[chosen].tolist()
+    return prompts
+
+
+def accepted_and_cycles(
+    target: Target, adapter: Adapter, prompts: list[list[int]], new_tokens: int
+) -> np.ndarray:
+    """Accepted tokens and cycles of each prompt, [n, 2]; every prompt has its own noise."""
     rows = []
-    for index, prompt in enumerate(windows[chosen].tolist()):
+    for index, prompt in enumerate(prompts):
         drafter = UnoDrafter(target, adapter, SEED + index)
-        trace = decode(target, drafter, GreedyAcceptance(), FixedBlock(BLOCK), prompt, NEW_TOKENS)
+        trace = decode(target, drafter, GreedyAcceptance(), FixedBlock(BLOCK), prompt, new_tokens)
         rows.append((trace.total("accepted"), len(trace.cycles)))
     return np.array(rows, dtype=float)
 
