@@ -11,7 +11,9 @@ from typing import Any
 
 from diffdraft.errors import UserError
 from diffdraft.prereg import evidence, history, ledger, registry
+from diffdraft.prereg.adapter_evidence import ADAPTERS
 from diffdraft.prereg.amendments import Amendment, amendment_files, check_chain
+from diffdraft.prereg.audit_adapters import audit_adapters
 from diffdraft.prereg.evidence import Registered
 from diffdraft.prereg.findings import (
     CANNOT_TELL,

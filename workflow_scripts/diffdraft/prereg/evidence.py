@@ -8,7 +8,7 @@ from diffdraft.errors import UserError
 from diffdraft.prereg import binding, design, ledger, registry
 from diffdraft.prereg.amendments import Amendment, amendment_name, check_chain, effective
 from diffdraft.prereg.ledger import Entry
-from diffdraft.prereg.manifest import VERDICT, Measurement, load_measurements, span
+from diffdraft.prereg.manifest import VERDICT, Measurement, Origin, load_measurements, span
 from diffdraft.prereg.registry import Study
 from diffdraft.prereg.reproduce import compare, differences, rederive
 from diffdraft.prereg.schema import Plan, load_plan
@@ -65,23 +65,32 @@ def check_design(plan: Registered, profile: str, folder: Path) -> str:
 def check_clean_and_later(plan: Registered, measurement: Measurement, file: Path) -> str:
     """Measured from one clean tree, first row to last, not begun before the plan was frozen."""
     provenance, start = measurement.provenance, measurement.provenance.start
-    for field, dirty in (("git_dirty", provenance.git_dirty), ("start.git_dirty", start.git_dirty)):
-        if dirty is not False:
-            found = "null" if dirty is None else "true"
-            raise UserError(file, field, found, "false: rows measured from a committed tree")
-    for field, begun, ended in (
-        ("start.git_sha", start.git_sha, provenance.git_sha),
-        ("start.plan_sha256", start.plan_sha256, provenance.plan.sha256),
-    ):
-        if begun is None or begun != ended:
-            raise UserError(file, field, begun, f"{ended}, as at the end", "Measure again")
+    check_clean(provenance, file)
+    _same_at_the_end(file, "start.plan_sha256", start.plan_sha256, provenance.plan.sha256)
     if provenance.started_utc < plan.entry.when:
         raise UserError(
             file, "started_utc", provenance.started_utc.isoformat(), f"after {plan.entry.date}"
         )
-    if provenance.ended_utc < provenance.started_utc:
-        raise UserError(file, "ended_utc", provenance.ended_utc.isoformat(), "after the start")
     return "clean tree at start and end, begun after the freezing"
+
+
+def check_clean(origin: Origin, file: Path) -> None:
+    """Raise `UserError` unless it was made from one clean tree, from its beginning to its end."""
+    for field, dirty in (
+        ("git_dirty", origin.git_dirty),
+        ("start.git_dirty", origin.start.git_dirty),
+    ):
+        if dirty is not False:
+            found = "null" if dirty is None else "true"
+            raise UserError(file, field, found, "false: made from a committed tree")
+    _same_at_the_end(file, "start.git_sha", origin.start.git_sha, origin.git_sha)
+    if origin.ended_utc < origin.started_utc:
+        raise UserError(file, "ended_utc", origin.ended_utc.isoformat(), "after the start")
+
+
+def _same_at_the_end(file: Path, field: str, begun: str | None, ended: str | None) -> None:
+    if begun is None or begun != ended:
+        raise UserError(file, field, begun, f"{ended}, as at the end", "Make it again")
 
 
 def check_verdict(plan: Registered, folder: Path) -> Verdict:

@@ -37,7 +37,7 @@ class Start(Strict):
     plan_sha256: Digest | None
 
 
-class Provenance(BaseModel):
+class Origin(BaseModel):
     """What `diffdraft.provenance.collect` gives, as far as evidence depends on it."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
@@ -46,8 +46,13 @@ class Provenance(BaseModel):
     git_dirty: bool | None
     started_utc: Time
     ended_utc: Time
-    plan: PlanOf
     start: Start
+
+
+class Provenance(Origin):
+    """That of a measurement, which keeps to a plan."""
+
+    plan: PlanOf
 
 
 class AdapterOf(Strict):
@@ -163,10 +168,15 @@ def file_records(folder: Path, study: Study) -> dict[str, FileRecord]:
 
 def measurement_record(measurement: Measurement, file: object) -> MeasurementRecord:
     """What the manifest takes over from a metadata file, which must name its code."""
-    source = measurement.provenance.model_dump(mode="json")
+    return origin_record(measurement.provenance, file)
+
+
+def origin_record(origin: Origin, file: object) -> MeasurementRecord:
+    """Code, environment, hardware and times. Raises `UserError` where the code is not named."""
+    source = origin.model_dump(mode="json")
     for name in ("git_sha", "git_dirty"):
         if source[name] is None:
-            raise UserError(file, f"provenance.{name}", "null", "rows measured in a repository")
+            raise UserError(file, f"provenance.{name}", "null", "code in a repository")
     return MeasurementRecord(
         code=Code(commit=source["git_sha"], dirty=source["git_dirty"]),
         environment={key: source.get(key) for key in ENVIRONMENT},

@@ -8,6 +8,7 @@ from pathlib import Path
 from diffdraft import files, git
 from diffdraft.errors import UserError
 from diffdraft.prereg import evidence, history
+from diffdraft.prereg.adapter_evidence import AdapterManifest
 from diffdraft.prereg.evidence import Registered
 from diffdraft.prereg.manifest import (
     MANIFEST,
@@ -34,15 +35,8 @@ def promote(repo: Path, profile: str, study: str) -> Path:
     """
     source = repo / "build" / profile / "measured" / study
     destination = repo / "results" / profile / study
-    _check_repository(repo)
-    if destination.exists():
-        raise UserError(
-            destination,
-            "folder",
-            "evidence",
-            "none yet",
-            "It stays; measure again in a study of its own",
-        )
+    check_repository(repo)
+    check_absent(destination, "It stays; measure again in a study of its own")
     plan = evidence.registered(repo / "prereg", study)
     records = file_records(source, plan.study)
     measurements = load_measurements(source, plan.study)
@@ -64,11 +58,18 @@ def promote(repo: Path, profile: str, study: str) -> Path:
         ended_utc=ended.isoformat(),
         verdict=verdict_record(verdict),
     )
-    _copy(source, destination, manifest)
+    copy_evidence(source, destination, manifest)
     return destination
 
 
-def _check_repository(repo: Path) -> None:
+def check_absent(destination: Path, action: str) -> None:
+    """Evidence is never overwritten: raise `UserError` where some is."""
+    if destination.exists():
+        raise UserError(destination, "folder", "evidence", "none yet", action)
+
+
+def check_repository(repo: Path) -> None:
+    """Raise `UserError` unless it is a clean tree with its whole history."""
     try:
         changed = git.git(repo, "status", "--porcelain", "--untracked-files=normal").split("\n")[0]
         history.require_history(repo)
@@ -122,12 +123,14 @@ def _hashes(build: Path, paths: list[Path]) -> dict[str, str]:
     }
 
 
-def _copy(source: Path, destination: Path, manifest: Manifest) -> None:
+def copy_evidence(source: Path, destination: Path, manifest: Manifest | AdapterManifest) -> None:
+    """Copy the files of a manifest and write it, all or nothing; `UserError` if one changes."""
     # Beside the source, which is no evidence: what a kill leaves there is not read as any.
     temporary = source.with_name(f".{source.name}.{os.getpid()}.tmp")
     try:
         temporary.mkdir(parents=True)
         for name, record in manifest.files.items():
+            (temporary / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(source / name, temporary / name)
             if files.sha256_file(temporary / name) != record.sha256:
                 raise UserError(source / name, "sha256", "a change", "a file at rest")
