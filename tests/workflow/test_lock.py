@@ -15,6 +15,7 @@ LOCKS = {
     WHOLE: ("models", "cpu", "dev"),
     "envs/analysis.lock": (),
     "envs/gemma.lock": ("models", "cpu", "gemma"),
+    "envs/hub.lock": ("models", "cpu", "hub"),
     "envs/cuda.lock": ("models", "cuda"),
 }
 SPECIFICATIONS = {

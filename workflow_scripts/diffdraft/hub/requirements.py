@@ -114,7 +114,7 @@ def _text(profile: Profile, text: Path | None) -> str:
         path for piece in corpus.splits.values() for path in part_files(folder, corpus, piece.part)
     ]
     if any(path.suffix == ".parquet" for path in files) and not _installed("pyarrow"):
-        found, action = "not installed", "Get it by: pip install pyarrow"
+        found, action = "not installed", "Get it by: make hub"
         raise UserError("pyarrow", "package", found, "what reads Parquet", action)
     return f"{folder}, {len(set(files))} files"
 

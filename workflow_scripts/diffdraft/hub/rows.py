@@ -46,7 +46,7 @@ def read_rows(path: Path) -> Iterator[str]:
     try:
         yield from pd.read_parquet(path, columns=[COLUMN])[COLUMN]
     except ImportError:
-        action = "Install it by `pip install pyarrow`, or give text files"
+        action = "Install it by `make hub`, or give text files"
         raise UserError(path, "format", "Parquet, and no pyarrow", "pyarrow", action) from None
     except (ValueError, KeyError) as error:  # pyarrow's own errors are ValueErrors
         said = str(error).splitlines()[0]
