@@ -15,12 +15,11 @@ configfile: "config/config.yaml"
 include: "rules/common.smk"
 include: f"rules/corpus_{CORPUS_KIND}.smk"
 include: f"rules/target_{TARGET_KIND}.smk"
-include: "rules/adapters.smk"
 
 
-if ADAPTER_SOURCE:
+for name in ADAPTER_RULES:
 
-    include: "rules/adapter_given.smk"
+    include: f"rules/{name}.smk"
 
 
 include: "rules/measure.smk"

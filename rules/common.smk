@@ -17,6 +17,7 @@ from diffdraft.code_digest import code_digest
 from diffdraft.config import TAGS, load_profile
 from diffdraft.errors import UserError
 from diffdraft.prereg import ledger, registry
+from diffdraft.prereg.adapter_evidence import ADAPTER_TAGS
 from diffdraft.prereg.amendments import amendment_files
 from diffdraft.studies.act4s.design import TABLES as ACT4S_TABLES
 
@@ -55,15 +56,23 @@ def active_profile():
 
 
 def adapter_source():
-    """The file or URL of an adapter that the configuration names, or None; or one line."""
-    given = [key for key in ("adapter", *HUB_KEYS) if config.get(key)]
+    """Where adapters come from: `train`, `committed`, or a file or URL; or one line.
+
+    Those that are committed are taken unless the configuration says otherwise.
+    """
+    manifest = Path(f"{RESULTS}/adapters/MANIFEST.json")
+    known = ("train", "committed")
+    source = str(config.get("adapter") or known[manifest.exists()])
+    values = {**config, "adapter": None if source in known else source}
+    given = [key for key in ("adapter", *HUB_KEYS) if values.get(key)]
     if given and TARGET_KIND != "hub":
         expected = (
             f"a profile with a target of the hub; {PROFILE} has a {TARGET_KIND} one"
         )
-        raise UserError("config", given[0], config[given[0]], expected)
-    source = str(config.get("adapter") or "train")
-    return None if source == "train" else source
+        raise UserError("config", given[0], values[given[0]], expected)
+    if source == "committed" and not manifest.exists():
+        raise UserError("config", "adapter", source, f"{manifest}, which is not there")
+    return source
 
 
 def checked(function, *arguments):
@@ -97,8 +106,12 @@ TARGET_FILES = [
         }[TARGET_KIND],
     )
 ]
-# A file or a URL in place of an adapter that is trained here.
 ADAPTER_SOURCE = checked(adapter_source)
+# The rule files that make adapters, for each source; a file or URL is the primary one only.
+ADAPTER_RULES = {
+    "train": ("adapters",),
+    "committed": ("adapters_committed",),
+}.get(ADAPTER_SOURCE, ("adapters", "adapter_given"))
 CORPUS_FILES = [
     f"{BUILD}/corpus/{name}"
     for name in ("corpus.json", "train.npy", "dev.npy", "extract.npy", "prompts.npy")

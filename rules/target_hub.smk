@@ -5,7 +5,7 @@ from diffdraft.hub import requirements
 
 GIVEN = requirements.Given(
     *(Path(config[key]) if config.get(key) else None for key in HUB_KEYS),
-    ADAPTER_SOURCE,
+    None if ADAPTER_SOURCE == "train" else ADAPTER_SOURCE,
 )
 # A dry run lists the jobs; before them this tells what they need.
 if workflow.output_settings.dryrun:

@@ -6,6 +6,7 @@ import pytest
 
 from diffdraft.prereg.schema import Plan, parse_plan
 
+from .adapters import Trained
 from .examples import plan_text
 from .repositories import Repository, honest, use_toy_metrics
 
@@ -48,3 +49,26 @@ def measured(measured_history, tmp_path, monkeypatch) -> Repository:
     use_toy_metrics(monkeypatch)
     shutil.copytree(measured_history.path, tmp_path / "repo")
     return Repository(tmp_path / "repo")
+
+
+@pytest.fixture(scope="session")
+def trained_history(tmp_path_factory):
+    """A repository with trained adapters that are not promoted yet."""
+    repository = Trained(tmp_path_factory.mktemp("trained") / "repo")
+    repository.train()
+    return repository
+
+
+@pytest.fixture
+def trained(trained_history, tmp_path) -> Trained:
+    """A copy of it."""
+    shutil.copytree(trained_history.path, tmp_path / "repo")
+    return Trained(tmp_path / "repo")
+
+
+@pytest.fixture
+def kept(trained) -> Trained:
+    """The same, its adapters promoted and committed."""
+    trained.promote()
+    trained.commit("adapters")
+    return trained

@@ -1,4 +1,4 @@
-"""What the training scripts leave in their folder: all of it, and so what their rules declare."""
+"""What scripts leave in their folder: all of it, and so what their rules declare."""
 
 OUTPUTS = {
     "train_target": {
@@ -10,4 +10,5 @@ OUTPUTS = {
         "training.json",
     },
     "train_adapter": {"adapter.safetensors", "training.csv", "training.json"},
+    "take_adapter": {"adapter.safetensors", "training.csv", "training.json"},
 }

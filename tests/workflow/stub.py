@@ -16,6 +16,7 @@ IN_FOLDER = {
     "train_target": "config.json model.safetensors tokenizer.json tokenizer_config.json "
     "training.json training.csv",
     "train_adapter": "adapter.safetensors training.csv training.json",
+    "take_adapter": "adapter.safetensors training.csv training.json",
     "analyse_rprm": "analysis_{tag}.json metrics_{tag}.json quintiles_{tag}.csv "
     "within_offset_{tag}.csv calibration_{tag}.csv roc_{tag}.csv pr_{tag}.csv",
     "analyse_paired_timing": "analysis.json metrics.json",

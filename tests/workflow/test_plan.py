@@ -5,7 +5,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.workflow.conftest import planned, snakemake
+from tests.workflow.conftest import adapter_evidence, planned, snakemake
 from tests.workflow.outputs import OUTPUTS
 
 TARGETS = (
@@ -47,6 +47,9 @@ def test_every_job_logs_and_none_writes_results(clone):
         more = ("adapter=x",) * ("repo:" in profile.read_text())
         runs.append(("--config", f"profile={profile.stem}", *more, "--", "act4s"))
     shown = "".join(snakemake(clone, "--dry-run", *words).stdout for words in runs)
+    with adapter_evidence(clone):
+        words = ("--config", "adapter=committed", "--", "act4s")
+        shown += snakemake(clone, "--dry-run", *words).stdout
     blocks = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", shown, re.MULTILINE)
     written = {name: block for name, block in blocks if "output:" in block or name == "audit"}
     text = "".join(path.read_text() for path in clone.glob("rules/*.smk"))
@@ -89,6 +92,7 @@ def test_bad_configuration_is_one_line(clone):
     cases = {
         "profile=nope": "config: profile: found 'nope'; expected one of ",
         "profil=x": "config: profil: found an unknown key; expected ",
+        "adapter=committed": "config: adapter: found committed; expected results/tiny/adapters/",
         "profile=bad": "config/profiles/bad.yaml: corpus.vocab_size: found -1; expected ",
     }
     good = (clone / "config/profiles/tiny.yaml").read_text()
