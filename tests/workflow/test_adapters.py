@@ -42,7 +42,6 @@ def test_evidence_is_taken_unless_training_is_asked_for(project):
     for key, expected, other in (
         ("train", "train_adapter", taken),
         ("committed", "take_adapter", trained),
-        ("train", "train_adapter", taken),
     ):
         words = ("--config", f"adapter={key}")
         done = snakemake(project, *words, "--", *NAMES)
