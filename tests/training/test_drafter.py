@@ -1,5 +1,7 @@
 """The script that trains adapters: what a file of it says, normal and as a control."""
 
+import shutil
+
 import pytest
 import yaml
 
@@ -7,6 +9,7 @@ from diffdraft import files
 from diffdraft.code_digest import code_digest
 from diffdraft.config import load_profile
 from diffdraft.layers.adapter_file import load_adapter, read_adapter
+from diffdraft.prereg.adapter_evidence import adapter_manifest
 from diffdraft.profile_digest import profile_digest
 from diffdraft.targets.load import load_target
 from diffdraft.training.loop import hash_config
@@ -92,6 +95,15 @@ def test_a_run_that_goes_on_keeps_the_first_start(study, normal):
     files.write_json(path, first)
     assert provenance["started_utc"] == "2020-01-01T00:00:00Z"
     assert provenance["start"]["git_sha"] == "0" * 40
+
+
+def test_what_training_leaves_is_what_promotion_reads(normal, shuffled, tmp_path):
+    shutil.copytree(normal.parent, tmp_path / "primary")
+    shutil.copytree(shuffled.parent, tmp_path / "primary_shuffled")
+    manifest = adapter_manifest(tmp_path)
+    assert list(manifest.adapters) == ["primary", "primary_shuffled"]
+    assert manifest.adapters["primary"].steps == 3
+    assert len(manifest.files) == 6
 
 
 def test_control_fits_the_target_it_was_trained_on(study, shuffled):
