@@ -3,9 +3,9 @@ import json
 import mlx.core as mx
 import pytest
 
-from diffdraft import files
+from diffdraft import files, weight_folder
 from diffdraft.errors import UserError
-from diffdraft.hub import snapshot, weights
+from diffdraft.hub import snapshot
 from tests.hub.standin import REVISION
 
 OTHER = "f" * 40
@@ -120,22 +120,22 @@ def test_no_weights(model, profile):
 
 
 def test_index_that_leads_out_of_the_folder(model, profile):
-    files.write_json(model / weights.INDEX, {"weight_map": {"a": "../a.safetensors"}})
+    files.write_json(model / weight_folder.INDEX, {"weight_map": {"a": "../a.safetensors"}})
     assert "weight_map: found ../a.safetensors" in refused(model, profile.target)
 
 
 def test_index_with_a_tensor_that_no_shard_has(model, profile):
-    index = json.loads((model / weights.INDEX).read_text())
+    index = json.loads((model / weight_folder.INDEX).read_text())
     index["weight_map"]["more"] = "model-00001-of-00003.safetensors"
-    files.write_json(model / weights.INDEX, index)
-    assert "tensors: found no more; expected each that" in refused(model, profile.target)
+    files.write_json(model / weight_folder.INDEX, index)
+    assert "more: found no such tensor; expected it there" in refused(model, profile.target)
 
 
 def test_one_whole_file_needs_no_index(model, profile):
     shards = sorted(model.glob("*.safetensors"))
     whole = {name: value for shard in shards for name, value in mx.load(str(shard)).items()}
     mx.eval(whole)
-    for path in (*shards, model / weights.INDEX):
+    for path in (*shards, model / weight_folder.INDEX):
         path.unlink()
     mx.save_safetensors(str(model / "model.safetensors"), whole)
     assert snapshot.check_model(model, profile.target)["tensors"] == profile.target.tensors
@@ -156,7 +156,7 @@ def test_other_weights_are_refused(model, profile, spoil, said):
     shards = sorted(model.glob("*.safetensors"))
     whole = {name: value for shard in shards for name, value in mx.load(str(shard)).items()}
     mx.eval(whole)
-    for path in (*shards, model / weights.INDEX):
+    for path in (*shards, model / weight_folder.INDEX):
         path.unlink()
     mx.save_safetensors(str(model / "model.safetensors"), spoil(whole))
     assert said in refused(model, profile.target)

@@ -15,11 +15,11 @@ from diffdraft.targets.architecture import build, initialise, model_config
 from diffdraft.targets.corpus import train_tokenizer
 from diffdraft.targets.load import load_target
 from diffdraft.targets.random import TINY
+from diffdraft.weight_folder import INDEX
 from tests.decoding import plain_models
 
 VOCABULARY = 270
 SHARDS = 2
-INDEX = "model.safetensors.index.json"
 SHAPE = {**plain_models.SHAPE, "vocab_size": VOCABULARY}
 
 
@@ -176,7 +176,7 @@ def test_a_shard_that_is_too_long(folder):
     path = folder.path / shard(1)
     size = path.stat().st_size
     path.write_bytes(path.read_bytes() + b"more")
-    refused(folder, f"{shard(1)}: file: found {size + 4} bytes; expected {size} bytes")
+    refused(folder, f"{shard(1)}: bytes: found {size + 4}; expected {size}, as its header says")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_shard_that_is_too_long(folder):
 def test_a_header_that_says_nothing(folder, header):
     path = folder.path / shard(1)
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(64))
-    refused(folder, f"{shard(1)}: header: found none that can be read")
+    refused(folder, f"{shard(1)}: file: found no readable header")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"weight_map": {"a": 1}}'])

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from diffdraft import files
 from diffdraft.config_hub import HubTarget, Revision
 from diffdraft.errors import UserError
-from diffdraft.hub.weights import DTYPES, main_dtype, parameters, read_stored
+from diffdraft.weight_files import DTYPES, main_dtype, parameters
+from diffdraft.weight_folder import named_weights, read_stored
 
 CACHE = "a snapshot in the hub's cache"
 RECORD = "the records of a download"
@@ -79,7 +80,7 @@ def check_model(folder: Path, target: HubTarget) -> dict[str, Any]:
         if not (folder / name).is_file():
             raise UserError(folder / name, "file", "nothing there", "a model folder with it")
     _check_config(folder / "config.json", target)
-    stored = read_stored(folder)
+    stored = read_stored(folder, named_weights(folder))
     tied = target.architecture.tie_word_embeddings
     text = {name: tensor for name, tensor in stored.items() if _is_loaded(name, tied)}
     for field, found, pinned in (

@@ -11,8 +11,8 @@ from diffdraft import files
 from diffdraft.config_hub import HubTarget
 from diffdraft.hub.download import MODEL_PATTERNS, download, full_disk
 from diffdraft.hub.snapshot import check_model
-from diffdraft.hub.weights import weight_files
 from diffdraft.targets.load import load_target
+from diffdraft.weight_folder import named_weights
 
 RECORD = "weights.json"
 
@@ -27,7 +27,7 @@ def make_target(target: HubTarget, model: Path | None, out: Path) -> None:
         target.repo, target.revision, MODEL_PATTERNS, n_bytes=target.weight_bytes
     )
     record = check_model(folder, target)
-    sources = [*sorted(folder.glob("*.json")), *weight_files(folder)]
+    sources = [*sorted(folder.glob("*.json")), *named_weights(folder)]
     try:
         out.mkdir(parents=True, exist_ok=True)
         clear(out)

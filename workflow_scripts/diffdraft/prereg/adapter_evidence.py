@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict
 from diffdraft import files, git
 from diffdraft.config import TAGS, Profile
 from diffdraft.errors import UserError
-from diffdraft.hub.weights import read_header, read_metadata
 from diffdraft.prereg.criteria import Strict
 from diffdraft.prereg.ledger import Digest
 from diffdraft.prereg.manifest import MANIFEST, MeasurementRecord, Origin, origin_record
 from diffdraft.prereg.reading import fit, parse_yaml
 from diffdraft.profile_digest import profile_digest
+from diffdraft.weight_files import read_header, read_metadata
 
 ADAPTERS = "adapters"  # the folder, in build/PROFILE and in results/PROFILE
 ADAPTER_TAGS = (*TAGS, "primary_shuffled")

@@ -17,7 +17,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 from diffdraft.errors import UserError
 from diffdraft.layers.walk import text_model
 from diffdraft.targets.fingerprint import ADAPTER_TENSORS, fingerprint
-from diffdraft.targets.weight_files import check_weights
+from diffdraft.weight_folder import check_weights
 
 Dtype = Literal["float32", "bfloat16"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)

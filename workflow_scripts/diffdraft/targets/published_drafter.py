@@ -17,7 +17,6 @@ from diffdraft.config import AdapterSettings, HubTarget, Profile, of_kind
 from diffdraft.config_hub import HubArchitecture, PublishedDrafter
 from diffdraft.errors import UserError
 from diffdraft.hub.web_file import download_file, is_address, verify_file
-from diffdraft.hub.weights import read_metadata
 from diffdraft.layers.adapter_file import read_adapter, read_spec, save_adapter
 from diffdraft.layers.adapter_layouts import own_names, placement_of, rank_of
 from diffdraft.layers.lora import Adapter, AdapterSpec
@@ -25,6 +24,7 @@ from diffdraft.layers.tensors import Tensors, load_tensors
 from diffdraft.targets.architecture import build
 from diffdraft.targets.load import load_target
 from diffdraft.training.adapter import adapter_spec
+from diffdraft.weight_files import read_metadata
 
 TAG = "primary"
 STUDY = "act4s"

@@ -1,3 +1,5 @@
+"""Headers of weight files: read as they were written, or refused in one line."""
+
 import json
 import struct
 
@@ -6,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diffdraft import weight_files as module
 from diffdraft.errors import UserError
-from diffdraft.hub import weights as module
 
 JSON = st.recursive(
     st.none() | st.integers(-9, 99) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=8,
 )
+ENTRY_OF_FIVE = {"dtype": "I8", "shape": [5], "data_offsets": [0, 5]}
 ENTRY = st.fixed_dictionaries({"dtype": JSON, "shape": JSON, "data_offsets": JSON})
 
 
@@ -68,3 +71,24 @@ def test_nesting_without_end(path):
     assert module.read_metadata(path) == {}
     with pytest.raises(UserError, match="no readable header"):
         module.read_header(path)
+
+
+@pytest.mark.parametrize(
+    "entry", [{"data_offsets": [0, 1e999]}, {"shape": [1e999]}, {"data_offsets": [0]}]
+)
+def test_numbers_that_are_none(path, entry):
+    write(path, {"a": ENTRY_OF_FIVE | entry}, bytes(5))
+    with pytest.raises(UserError, match="no readable header"):
+        module.read_header(path)
+
+
+def test_digits_in_quotes_are_held_to_the_length(path):
+    write(path, {"a": ENTRY_OF_FIVE | {"data_offsets": ["0", "5"]}}, bytes(4))
+    with pytest.raises(UserError, match=r"bytes: found \d+; expected \d+, as its header says"):
+        module.read_header(path)
+
+
+def test_a_missing_file(tmp_path):
+    assert module.read_metadata(tmp_path / "none") == {}
+    with pytest.raises(UserError, match="none: file: found nothing there"):
+        module.read_header(tmp_path / "none")
