@@ -1,5 +1,7 @@
 """What a command prints and returns: one line for the user, a traceback only when asked for."""
 
+import errno
+
 import pytest
 
 from diffdraft import cli
@@ -23,6 +25,11 @@ def raising(error):
     ("error", "status", "line"),
     [
         (UserError("a.csv", "x", 1, 2), 3, "error: a.csv: x: found 1; expected 2\n"),
+        (
+            OSError(errno.ENOSPC, "Full"),
+            3,
+            "error: output: disk: found Full; expected room for it\n",
+        ),
         (KeyboardInterrupt(), 130, "interrupted; the same command again goes on from here\n"),
         (ValueError("two\nlines"), 70, "error: ValueError: two lines (not foreseen; --debug shows"),
     ],

@@ -10,9 +10,8 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
-from diffdraft import files
+from diffdraft import disk, files
 from diffdraft.errors import UserError
-from diffdraft.hub import download
 from diffdraft.hub import target as module
 from diffdraft.hub.snapshot import cached_snapshot
 from diffdraft.target_record import recorded_fingerprint
@@ -112,7 +111,7 @@ def test_download_that_fills_the_disk(profile, tmp_path, monkeypatch):
 def test_no_room_is_told_before_the_download(profile, tmp_path, monkeypatch):
     asked = answers(monkeypatch, tmp_path)
     usage = SimpleNamespace(free=1)
-    monkeypatch.setattr(download.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda path: usage)
     assert "cache: disk: found 0.0 GB free" in refused(profile.target, None, tmp_path / "out")
     assert not asked
 
@@ -136,5 +135,5 @@ def test_full_disk_leaves_no_record(source, profile, tmp_path, monkeypatch):
         raise FULL
 
     monkeypatch.setattr(module.shutil, "copyfile", full)
-    assert f"{out}: disk: found No space left" in refused(profile.target, source / "model", out)
+    assert ".json: disk: found No space left" in refused(profile.target, source / "model", out)
     assert not list(out.iterdir())

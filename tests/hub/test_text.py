@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -108,8 +109,8 @@ def test_full_disk_leaves_nothing(source, build, monkeypatch, tmp_path):
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(module.np, "save", full)
-    assert "disk: found No space left" in refused(build, source / "text")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert "dev.npy: disk: found No space left" in refused(build, source / "text")
     assert not list((tmp_path / "out").iterdir())
 
 

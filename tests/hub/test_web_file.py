@@ -3,6 +3,7 @@ import hashlib
 import io
 import os
 from email.message import Message
+from pathlib import Path
 from urllib.error import URLError
 
 import pytest
@@ -85,8 +86,12 @@ def test_no_answer(path, monkeypatch, error):
 
 
 def test_full_disk(path, monkeypatch):
-    answers(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    assert "disk: found No space left" in refused(path)
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    answers(monkeypatch, DATA)
+    monkeypatch.setattr(Path, "open", full)
+    assert f"{path}: disk: found No space left" in refused(path)
 
 
 def test_size_is_looked_at_before_the_digest(path):

@@ -28,7 +28,7 @@ def convert_with_room_for(limit, settings, out):
     try:
         convert.convert_target(settings, out)
     except UserError as error:
-        os._exit(NO_ROOM if "room for it on the disk" in str(error) else 4)
+        os._exit(NO_ROOM if "expected room for it" in str(error) else 4)
 
 
 def convert_and_die(step, settings, out):

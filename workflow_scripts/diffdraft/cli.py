@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from diffdraft.disk import full_disk_told
 from diffdraft.errors import UserError
 
 EXIT_OK = 0
@@ -36,7 +37,8 @@ def run(
     """Parse, call `main(args)`, exit with what it returns (None is 0)."""
     args = parser.parse_args(argv)
     try:
-        sys.exit(main(args) or EXIT_OK)
+        with full_disk_told("output"):
+            sys.exit(main(args) or EXIT_OK)
     except UserError as error:
         if args.debug:
             traceback.print_exc()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from diffdraft.disk import full_disk_told
 from diffdraft.errors import UserError
 
 CHUNK_BYTES = 1 << 20
@@ -18,21 +19,28 @@ def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes the place of `path`.
 
     The temporary name keeps the suffix, since some writers choose a format by it.
+    Raises `UserError` for a full disk.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with full_disk_told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: str | Path, data: bytes | memoryview) -> None:
+    """Write bytes, atomically."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text with LF line ends, atomically."""
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+    write_bytes(path, text.encode())
 
 
 def write_json(path: str | Path, value: Any) -> None:

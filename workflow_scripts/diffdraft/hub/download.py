@@ -1,14 +1,12 @@
 """Fetch from the hub: pinned by revision, data only, and one line when it does not answer."""
 
-import errno
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from diffdraft.disk import check_room, full_disk_told
 from diffdraft.errors import UserError
 from diffdraft.hub.snapshot import cache_folder, cached_snapshot
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 MODEL_PATTERNS = ("*.safetensors", "*.json")
 
 
@@ -40,29 +38,15 @@ def download(
 
     logging.set_verbosity_error()  # every one of its retries would be a line of its own
     try:
-        found = snapshot_download(
-            repo, revision=revision, repo_type=kind, allow_patterns=list(patterns)
-        )
+        with full_disk_told(cache_folder()):
+            found = snapshot_download(
+                repo, revision=revision, repo_type=kind, allow_patterns=list(patterns)
+            )
+    except UserError:
+        raise
     # What a network can raise is not to be listed: it depends on the client below the client.
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in NO_ROOM:
-            raise full_disk(error, cache_folder()) from None
         said = f"{type(error).__name__} {error}".splitlines()[0]
         fetch = f"Where there is a network, fetch it by: {command(repo, revision, kind, include)}"
         raise UserError(repo, "hub", said, f"the snapshot {revision}", fetch) from None
     return Path(found)
-
-
-def check_room(folder: Path, n_bytes: int) -> None:
-    """Raise `UserError` when fewer than `n_bytes` are free where `folder` is or will be."""
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    free = shutil.disk_usage(there).free
-    if free < n_bytes:
-        raise UserError(folder, "disk", f"{free / 1e9:.1f} GB free", f"{n_bytes / 1e9:.1f} GB")
-
-
-def full_disk(error: OSError, path: Path) -> UserError:
-    """The line for a disk that is full, or the error itself if it is another one."""
-    if error.errno not in NO_ROOM:
-        raise error
-    return UserError(path, "disk", error.strerror, "room for it")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from diffdraft.config import AdapterSettings, HubCorpus, HubTarget, Profile, of_kind
+from diffdraft.disk import existing
 from diffdraft.errors import UserError
 from diffdraft.hub.download import command
 from diffdraft.hub.rows import parquet_of, part_files
@@ -139,7 +140,7 @@ def _adapter(profile: Profile, source: str | None) -> str:
 
 
 def _disk(profile: Profile, model: Need) -> str:
-    place = next(path for path in (cache_folder(), *cache_folder().parents) if path.exists())
+    place = existing(cache_folder())
     free = f"{shutil.disk_usage(place).free / GB:.0f} GB free"
     if model.error is None:
         return f"the weights are linked, not copied; {free}"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from diffdraft import files
 from diffdraft.config_hub import HubTarget
-from diffdraft.hub.download import MODEL_PATTERNS, download, full_disk
+from diffdraft.disk import full_disk_told
+from diffdraft.hub.download import MODEL_PATTERNS, download
 from diffdraft.hub.snapshot import check_model
 from diffdraft.targets.load import load_target
 from diffdraft.weight_folder import named_weights
@@ -28,7 +29,7 @@ def make_target(target: HubTarget, model: Path | None, out: Path) -> None:
     )
     record = check_model(folder, target)
     sources = [*sorted(folder.glob("*.json")), *named_weights(folder)]
-    try:
+    with full_disk_told(out):
         out.mkdir(parents=True, exist_ok=True)
         clear(out)
         for source in sources:
@@ -38,8 +39,6 @@ def make_target(target: HubTarget, model: Path | None, out: Path) -> None:
         # belongs to reads this record.
         fingerprint = load_target(out).fingerprint
         files.write_json(out / RECORD, {**record, "files": hashes, "fingerprint": fingerprint})
-    except OSError as error:
-        raise full_disk(error, out) from None
 
 
 def clear(out: Path) -> None:

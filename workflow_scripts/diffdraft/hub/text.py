@@ -12,9 +12,10 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from diffdraft import files
+from diffdraft.arrays import save_array
 from diffdraft.config_hub import HubCorpus, Slice
 from diffdraft.errors import UserError
-from diffdraft.hub.download import download, full_disk
+from diffdraft.hub.download import download
 from diffdraft.hub.rows import long_rows, parquet_of, part_files
 from diffdraft.hub.snapshot import check_origin
 from diffdraft.hub.target import described
@@ -42,20 +43,16 @@ def build_text(
     }
     parts = {piece.part: part_files(folder, corpus, piece.part) for piece in corpus.splits.values()}
     splits = {}
-    try:
-        for name, piece in corpus.splits.items():
-            rows = long_rows(parts[piece.part], corpus.min_characters)
-            stream = token_stream(rows, tokenizer, end, piece, corpus.window)
-            if len(stream) == 0:
-                found = f"fewer tokens in {piece.part} than a window of {corpus.window}"
-                raise UserError(folder, f"splits.{name}", found, "one window or more")
-            with files.atomic(out / f"{name}.npy") as temporary:
-                np.save(temporary, stream)
-            splits[name] = {"part": piece.part, "tokens": len(stream)}
-        hashes = {path.name: described(path) for path in chain(*parts.values())}
-        files.write_json(out / "corpus.json", {**record, "splits": splits, "files": hashes})
-    except OSError as error:
-        raise full_disk(error, out) from None
+    for name, piece in corpus.splits.items():
+        rows = long_rows(parts[piece.part], corpus.min_characters)
+        stream = token_stream(rows, tokenizer, end, piece, corpus.window)
+        if len(stream) == 0:
+            found = f"fewer tokens in {piece.part} than a window of {corpus.window}"
+            raise UserError(folder, f"splits.{name}", found, "one window or more")
+        save_array(out / f"{name}.npy", stream)
+        splits[name] = {"part": piece.part, "tokens": len(stream)}
+    hashes = {path.name: described(path) for path in chain(*parts.values())}
+    files.write_json(out / "corpus.json", {**record, "splits": splits, "files": hashes})
 
 
 def fetched(corpus: HubCorpus) -> Path:

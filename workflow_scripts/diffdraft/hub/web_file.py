@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from diffdraft import files
+from diffdraft.disk import check_room
 from diffdraft.errors import UserError
-from diffdraft.hub.download import NO_ROOM, check_room, full_disk
 
 TIMEOUT_SECONDS = 60
 
@@ -42,15 +42,9 @@ def download_file(address: str, n_bytes: int, path: Path) -> None:
                 more = " or more" * (stream.tell() > n_bytes)
                 raise UserError(address, "bytes", f"{stream.tell()}{more}", n_bytes)
     except (OSError, ValueError) as error:
-        raise _told(error, address, path) from None
-
-
-def _told(error: OSError | ValueError, address: str, path: Path) -> UserError:
-    if isinstance(error, OSError) and error.errno in NO_ROOM:
-        return full_disk(error, path)
-    said = f"{type(error).__name__} {error}".splitlines()[0]
-    action = "Download it where there is a network and give its path"
-    return UserError(address, "address", said, "the file", action)
+        said = f"{type(error).__name__} {error}".splitlines()[0]
+        action = "Download it where there is a network and give its path"
+        raise UserError(address, "address", said, "the file", action) from None
 
 
 def verify_file(path: Path, n_bytes: int, sha256: str) -> None:

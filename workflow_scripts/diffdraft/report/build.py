@@ -143,6 +143,6 @@ def write(report: document.Report, folder: Path) -> None:
     """Write figures/, summary.md and, last, index.html."""
     page, summary = render.html(report), render.markdown(report)
     for shown in report.pictures():
-        style.write_png(folder / "figures" / f"{shown.stem}.png", shown.png)
+        files.write_bytes(folder / "figures" / f"{shown.stem}.png", shown.png)
     files.write_text(folder / "summary.md", summary)
     files.write_text(folder / "index.html", page)

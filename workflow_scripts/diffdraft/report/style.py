@@ -3,15 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-
-from diffdraft import files
 
 DPI = 150
 
@@ -74,9 +71,3 @@ def png_bytes(figure: Figure) -> bytes:
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     return buffer.getvalue()
-
-
-def write_png(path: str | Path, data: bytes) -> None:
-    """Write the bytes of a PNG, atomically."""
-    with files.atomic(path) as temporary:
-        temporary.write_bytes(data)

@@ -14,6 +14,7 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from diffdraft import files
+from diffdraft.arrays import save_array
 from diffdraft.config import CorpusSettings
 from diffdraft.errors import UserError
 
@@ -89,8 +90,7 @@ def build_corpus(settings: CorpusSettings, folder: Path) -> None:
     for name, indices in splits.items():
         encoded = tokenizer.encode_batch([documents[i] for i in indices])
         stream = np.array([i for text in encoded for i in [*text.ids, end]], dtype=np.int32)
-        with files.atomic(folder / f"{name}.npy") as temporary:
-            np.save(temporary, stream)
+        save_array(folder / f"{name}.npy", stream)
         record["splits"][name] = {"documents": indices, "tokens": len(stream)}
     files.write_text(folder / "tokenizer.json", tokenizer.to_str(pretty=True))
     files.write_json(

@@ -13,6 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from diffdraft import files
+from diffdraft.arrays import save_array
 from diffdraft.config import SampledCorpus, SampleSize
 from diffdraft.errors import UserError
 from diffdraft.streams import stream_key
@@ -40,12 +41,12 @@ def sample_corpus(settings: SampledCorpus, target: Target, folder: Path, work: P
                 key = stream_key(settings.seed, "data_sampling", number * SPLIT_STRIDE + first)
                 rows = range(first, min(first + BATCH, size.documents))
                 texts = [openings[row % len(openings)] for row in rows]
-                _save(part, documents(target.model, texts, size, key))
+                save_array(part, documents(target.model, texts, size, key))
                 if not sys.stderr.isatty():
                     print(f"{name}: {rows.stop} of {size.documents}", file=sys.stderr)
             parts.append(np.load(part, allow_pickle=False))
         stream = np.concatenate(parts).reshape(-1)
-        _save(folder / f"{name}.npy", stream)
+        save_array(folder / f"{name}.npy", stream)
         record["splits"][name] = {"documents": size.documents, "tokens": len(stream)}
     record["target_fingerprint"] = target.fingerprint
     files.write_json(folder / "corpus.json", record)
@@ -75,8 +76,3 @@ def _encode(target: Target, text: str, settings: SampledCorpus) -> list[int]:
         found = f"{text!r}, {len(ids)} tokens"
         raise UserError("profile", "corpus.openings", found, f"fewer than {shortest} tokens")
     return ids
-
-
-def _save(path: Path, array: np.ndarray) -> None:
-    with files.atomic(path) as temporary:
-        np.save(temporary, array.astype(np.int32))

@@ -1,6 +1,5 @@
 """A folder that is either whole or absent: made beside its place, then renamed."""
 
-import errno
 import fcntl
 import glob
 import os
@@ -9,10 +8,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from diffdraft.disk import full_disk_told
 from diffdraft.errors import UserError
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-MLX_WRITE = "[write]"  # how a failed write of MLX begins; it does not tell why
 
 
 @contextmanager
@@ -28,7 +25,7 @@ def whole_folder(out: Path, names: Collection[str]) -> Iterator[Path]:
     temporary = _beside(out, str(os.getpid()))
     temporary.mkdir()
     try:
-        with _locked(temporary), _full_disk_told(out):
+        with _locked(temporary), full_disk_told(out):
             yield temporary
             _replace(temporary, out)
     finally:
@@ -75,18 +72,3 @@ def _replace(temporary: Path, out: Path) -> None:
         out.replace(aside)
     temporary.replace(out)
     shutil.rmtree(aside, ignore_errors=True)
-
-
-@contextmanager
-def _full_disk_told(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
-        raise UserError(out, "folder", error.strerror, "room for it on the disk") from None
-    except RuntimeError as error:
-        if not str(error).startswith(MLX_WRITE):
-            raise
-        told = str(error).rstrip(".")
-        raise UserError(out, "folder", told, "room for it on the disk") from None
