@@ -44,14 +44,7 @@ def measure() -> Iterator[Measured]:
     adapter.zero()
     untrained = accepted_and_cycles(target, adapter, prompts, NEW_TOKENS)
     adapter.assign(trained_tensors)
-    low, high = prefix_interval(trained)
-    yield Measured(
-        f"mean accepted prefix of 3 at K=4, pooled over the cycles of {PROMPTS} held-out prompts",
-        mean_prefix(trained),
-        0.5,
-        unit="",
-        note=f"95 % interval over prompts [{low:.3f}, {high:.3f}]; {slots}",
-    )
+    yield prefix_measured(trained, f"the cycles of {PROMPTS} held-out prompts", 0.5, slots)
     low, high = prefix_interval(untrained)
     yield Measured(
         "the same, as a multiple of the untrained adapter's",
@@ -79,6 +72,18 @@ def accepted_and_cycles(
         trace = decode(target, drafter, GreedyAcceptance(), FixedBlock(BLOCK), prompt, new_tokens)
         rows.append((trace.total("accepted"), len(trace.cycles)))
     return np.array(rows, dtype=float)
+
+
+def prefix_measured(rows: np.ndarray, over: str, bar: float, more: str) -> Measured:
+    """The pooled mean against its bar, with its interval."""
+    low, high = prefix_interval(rows)
+    return Measured(
+        f"mean accepted prefix of 3 at K=4, pooled over {over}",
+        mean_prefix(rows),
+        bar,
+        unit="",
+        note=f"95 % interval over prompts [{low:.3f}, {high:.3f}]; {more}",
+    )
 
 
 def mean_prefix(rows: np.ndarray) -> float:

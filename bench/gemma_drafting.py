@@ -12,7 +12,7 @@ import numpy as np
 
 from bench import Measured
 from bench._clock import fastest
-from bench.acceptance import accepted_and_cycles, mean_prefix, prefix_interval
+from bench.acceptance import accepted_and_cycles, mean_prefix, prefix_measured
 from bench.decoding import CONTEXT
 from bench.gemma import WORKLOAD
 from diffdraft import backend
@@ -87,12 +87,5 @@ def accepted_prefix(target: Target) -> Measured:
     prompts = encode_workload(load_workload(WORKLOAD), target.tokenizer, NEW_TOKENS, CONTEXT)
     rows = accepted_and_cycles(target, adapter, [prompt.ids for prompt in prompts], NEW_TOKENS)
     prose = rows[np.isin([prompt.category for prompt in prompts], MODERN_PROSE)]
-    low, high = prefix_interval(prose)
-    return Measured(
-        f"mean accepted prefix of 3 at K=4, pooled over {len(prose)} openings of modern prose",
-        mean_prefix(prose),
-        0.8,
-        unit="",
-        note=f"95 % interval over prompts [{low:.3f}, {high:.3f}]; all {len(rows)} of the suite "
-        f"{mean_prefix(rows):.3f}",
-    )
+    suite = f"all {len(rows)} of the suite {mean_prefix(rows):.3f}"
+    return prefix_measured(prose, f"{len(prose)} openings of modern prose", 0.8, suite)

@@ -11,7 +11,14 @@ from pydantic import Tag as Branch
 from pydantic import model_validator as validator
 
 from diffdraft import files
-from diffdraft.config_hub import HubCorpus, HubTarget, Sha256, Split
+from diffdraft.config_hub import (
+    HubArchitecture,
+    HubCorpus,
+    HubTarget,
+    Sha256,
+    Split,
+    check_all_splits,
+)
 from diffdraft.errors import UserError
 from diffdraft.prereg.criteria import Strict
 from diffdraft.prereg.reading import fit, parse_yaml, refuse
@@ -80,8 +87,7 @@ class SampledCorpus(Strict):
     @validator(mode="after")
     def splits_are_there(self) -> Self:
         """All four of them."""
-        if sorted(self.splits) != sorted(get_args(Split)):
-            raise refuse("splits", ", ".join(self.splits), ", ".join(get_args(Split)))
+        check_all_splits(self.splits)
         return self
 
 
@@ -102,25 +108,11 @@ class OptimiserSettings(Strict):
     seed: int
 
 
-class Architecture(Strict):
-    """Text settings of a Qwen3.5 model, by the names of its config.json."""
+class Architecture(HubArchitecture):
+    """All text settings of a Qwen3.5 model, by the names of its config.json."""
 
-    hidden_size: PositiveInt
-    intermediate_size: PositiveInt
-    num_hidden_layers: PositiveInt
-    num_attention_heads: PositiveInt
-    num_key_value_heads: PositiveInt
-    head_dim: PositiveInt
-    vocab_size: PositiveInt
-    linear_num_key_heads: PositiveInt
-    linear_num_value_heads: PositiveInt
-    linear_key_head_dim: PositiveInt
-    linear_value_head_dim: PositiveInt
-    linear_conv_kernel_dim: PositiveInt
-    full_attention_interval: PositiveInt
     max_position_embeddings: PositiveInt
     rms_norm_eps: PositiveFloat
-    tie_word_embeddings: bool
     rope_parameters: dict[str, str | float]
 
 

@@ -1,5 +1,6 @@
 """Profile settings of a target and a text that come from the hub, and types that profiles share."""
 
+from collections.abc import Collection
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -11,6 +12,12 @@ from diffdraft.prereg.reading import refuse
 Split = Literal["train", "dev", "extract", "prompts"]
 Revision = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def check_all_splits(names: Collection[str]) -> None:
+    """Refuse splits, inside a validator, unless all four are there."""
+    if sorted(names) != sorted(get_args(Split)):
+        raise refuse("splits", ", ".join(names), ", ".join(get_args(Split)))
 
 
 class Slice(Strict):
@@ -38,8 +45,7 @@ class HubCorpus(Strict):
     @validator(mode="after")
     def splits_cover_all(self) -> Self:
         """All four splits are there."""
-        if sorted(self.splits) != sorted(get_args(Split)):
-            raise refuse("splits", ", ".join(self.splits), ", ".join(get_args(Split)))
+        check_all_splits(self.splits)
         return self
 
 
