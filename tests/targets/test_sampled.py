@@ -51,6 +51,11 @@ def settings(**changes):
     )
 
 
+def test_a_split_that_is_missing():
+    with pytest.raises(ValueError, match="found train, dev, extract; expected train, dev"):
+        settings(splits={name: size for name, size in SPLITS.items() if name != "prompts"})
+
+
 @pytest.mark.parametrize("make", [make_gemma3, make_tiny_random])
 def test_forward_equals_mlx_lm_step_by_step(make):
     model = make(2).model
