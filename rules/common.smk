@@ -19,6 +19,7 @@ from diffdraft.errors import UserError
 from diffdraft.prereg import ledger, registry
 from diffdraft.prereg.adapter_evidence import ADAPTER_TAGS
 from diffdraft.prereg.amendments import amendment_files
+from diffdraft.prereg.planned_profile import require_sample
 from diffdraft.studies.act4s.design import TABLES as ACT4S_TABLES
 
 SCRIPTS = Path(workflow.basedir) / "workflow_scripts"
@@ -269,5 +270,12 @@ wildcard_constraints:
     tag="|".join(TAGS),
 
 
+def refuse_unplanned():
+    """Before hours are spent on a study whose plan has no sample for the profile."""
+    for study in measured_studies():
+        require_sample(Path(f"prereg/{study}.yaml"), PROFILE)
+
+
 onstart:
     hold_run_lock()
+    checked(refuse_unplanned)

@@ -213,6 +213,14 @@ def test_all_lengths_of_a_passage_end_at_the_same_token(corpus):
     assert len({prompt.ids[0] for prompt in long}) == 4
 
 
+def test_a_passage_of_any_length_begins_as_a_text_does(corpus):
+    bare = passages(corpus, [3, 20], 4, seed=1)
+    (corpus / "corpus.json").write_text('{"start_token": 777}')
+    for plain, begun in zip(bare, passages(corpus, [3, 20], 4, seed=1), strict=True):
+        for a, b in zip(plain, begun, strict=True):
+            assert b.ids == [777, *a.ids[1:]]
+
+
 def test_passages_are_drawn_by_the_seed(corpus):
     def starts(seed):
         return [prompt.ids[0] for prompt in passages(corpus, [20], 5, seed)[0]]

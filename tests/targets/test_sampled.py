@@ -110,7 +110,7 @@ def test_streams_and_record(tmp_path):
             len(texts) % 2
         )
     record = json.loads((tmp_path / "corpus.json").read_text())
-    assert record["target_fingerprint"] == made.fingerprint
+    assert record["target_fingerprint"] == made.fingerprint and record["start_token"] == 2
     assert record["splits"]["extract"] == {"documents": 3, "tokens": 72}
     train, dev = (np.load(tmp_path / f"{name}.npy").reshape(-1, 20) for name in ("train", "dev"))
     assert train[0].tolist() != dev[0].tolist()
@@ -131,7 +131,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, monkeypatch):
         patched.setattr(sampled, "documents", dying)
         with pytest.raises(KeyboardInterrupt):
             sample_corpus(settings(), target(), tmp_path / "killed", tmp_path / "work")
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "work").iterdir()}
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "work").rglob("*.npy")}
     assert len(kept) == 2 and not list((tmp_path / "killed").glob("*"))
     sample_corpus(settings(), target(), tmp_path / "killed", tmp_path / "work")
     assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
@@ -151,3 +151,21 @@ def test_a_tokenizer_without_a_beginning(tmp_path):
     made.tokenizer = IdTokenizer()
     with pytest.raises(UserError, match="bos_token"):
         sample_corpus(settings(), made, tmp_path, tmp_path)
+
+
+def test_batches_of_another_target_are_not_taken(tmp_path):
+    sample_corpus(settings(), target(), tmp_path / "one", tmp_path / "work")
+    other = make_gemma3(4)
+    other.tokenizer = StartTokenizer()
+    sample_corpus(settings(), other, tmp_path / "two", tmp_path / "work")
+    one, two = (np.load(tmp_path / folder / "train.npy") for folder in ("one", "two"))
+    assert one.tolist() != two.tolist()
+
+
+def test_the_order_of_the_splits_does_not_count(tmp_path):
+    backwards = dict(reversed(SPLITS.items()))
+    sample_corpus(settings(), target(), tmp_path / "one", tmp_path / "work1")
+    sample_corpus(settings(splits=backwards), target(), tmp_path / "two", tmp_path / "work2")
+    for name in SPLITS:
+        one, two = ((tmp_path / folder / f"{name}.npy").read_bytes() for folder in ("one", "two"))
+        assert one == two

@@ -118,3 +118,13 @@ def test_act_4s_runs_one_run_after_the_other_and_nothing_of_the_other_studies(pr
     assert set(registry.STUDIES["act4s"].files()) <= written
     commands = (project / "build/tiny/logs/act4s_adaptive.txt").read_text()
     assert "started" in commands
+
+
+def test_a_study_without_a_plan_for_the_profile_starts_no_job(project):
+    text = (project / "config/profiles/tiny.yaml").read_text()
+    profile = project / "config/profiles/unplanned.yaml"
+    profile.write_text(text.replace("name: tiny", "name: unplanned", 1))
+    done = snakemake(project, "--config", "profile=unplanned", "--", "act4s")
+    assert done.returncode != 0
+    assert "prereg/act4s.yaml: samples.unplanned: found nothing" in done.stdout
+    assert not list(project.glob("build/unplanned/*"))

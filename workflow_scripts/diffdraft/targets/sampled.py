@@ -1,20 +1,21 @@
 """The corpus of a pretrained target: what it writes itself, drawn anew for every split.
 
-Text that the target writes is text that a drafter meets, needs no licence, and is the same for
-everybody who has the model. Documents are written in batches, one file each in the work folder, so
-that a run that was killed goes on.
+Text that the target writes is text that a drafter meets, and it comes with the model. The draws are
+keyed by seed, split and batch; rounding decides near ties, so another device or BLAS may write
+another text after one. Documents are written in batches, one file each in the work folder, so that
+a run that was killed goes on. A text that ends does not end its document: the target goes on.
 """
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from tqdm import tqdm
 
 from diffdraft import files
 from diffdraft.arrays import save_array
-from diffdraft.config import SampledCorpus, SampleSize
+from diffdraft.config import SampledCorpus, SampleSize, Split
 from diffdraft.errors import UserError
 from diffdraft.streams import stream_key
 from diffdraft.targets.load import Target
@@ -31,25 +32,43 @@ def sample_corpus(settings: SampledCorpus, target: Target, folder: Path, work: P
     no room in a document.
     """
     openings = [_encode(target, text, settings) for text in settings.openings]
-    record: dict[str, Any] = {"settings": settings.model_dump(), "splits": {}}
-    for number, (name, size) in enumerate(settings.splits.items()):
-        batches = range(0, size.documents, BATCH)
-        parts = []
-        for first in tqdm(batches, desc=name, disable=None, unit="batch"):
-            part = work / f"{name}_{first:06d}.npy"
-            if not part.is_file():
-                key = stream_key(settings.seed, "data_sampling", number * SPLIT_STRIDE + first)
-                rows = range(first, min(first + BATCH, size.documents))
-                texts = [openings[row % len(openings)] for row in rows]
-                save_array(part, documents(target.model, texts, size, key))
-                if not sys.stderr.isatty():
-                    print(f"{name}: {rows.stop} of {size.documents}", file=sys.stderr)
-            parts.append(np.load(part, allow_pickle=False))
-        stream = np.concatenate(parts).reshape(-1)
+    own = work / _identity(target.fingerprint, openings)
+    splits = {}
+    for number, name in enumerate(get_args(Split)):
+        size, key = settings.splits[name], (settings.seed, number * SPLIT_STRIDE)
+        stream = _stream(target.model, openings, size, key, own / name)
         save_array(folder / f"{name}.npy", stream)
-        record["splits"][name] = {"documents": size.documents, "tokens": len(stream)}
-    record["target_fingerprint"] = target.fingerprint
+        splits[name] = {"documents": size.documents, "tokens": len(stream)}
+    record = {
+        "settings": settings.model_dump(),
+        "splits": splits,
+        "target_fingerprint": target.fingerprint,
+        "start_token": openings[0][0],
+    }
     files.write_json(folder / "corpus.json", record)
+
+
+def _identity(fingerprint: str, openings: list[list[int]]) -> str:
+    """What batches depend on besides the settings: another model or tokenizer shares none."""
+    return files.sha256_bytes(f"{fingerprint} {openings}".encode())[:16]
+
+
+def _stream(
+    model: Any, openings: list[list[int]], size: SampleSize, key: tuple[int, int], work: Path
+) -> np.ndarray:
+    """All tokens of a split, document after document; finished batches are read from `work`."""
+    parts = []
+    seed, first_step = key
+    for first in tqdm(range(0, size.documents, BATCH), desc=work.name, disable=None, unit="batch"):
+        part, rows = work / f"{first:06d}.npy", range(first, min(first + BATCH, size.documents))
+        if not part.is_file():
+            texts = [openings[row % len(openings)] for row in rows]
+            draw = stream_key(seed, "data_sampling", first_step + first)
+            save_array(part, documents(model, texts, size, draw))
+            if not sys.stderr.isatty():
+                print(f"{work.name}: {rows.stop} of {size.documents}", file=sys.stderr)
+        parts.append(np.load(part, allow_pickle=False))
+    return np.concatenate(parts).reshape(-1)
 
 
 def documents(model: Any, openings: list[list[int]], size: SampleSize, key: int) -> np.ndarray:
@@ -58,7 +77,7 @@ def documents(model: Any, openings: list[list[int]], size: SampleSize, key: int)
 
     def choose(logits_BV: np.ndarray, place: int) -> np.ndarray:
         # Every place draws, whether it is used or not, so that no text depends on the openings
-        # beside it.
+        # beside it; how many there are does count.
         ids_B = sample(logits_BV, generator) if place < size.sampled else greedy(logits_BV, place)
         given = [opening[place] if place < len(opening) else -1 for opening in openings]
         return np.where(np.array(given) < 0, ids_B, given)

@@ -1,7 +1,8 @@
 """Contexts of the run `context`: passages of held-out text, each at several lengths.
 
 All lengths of a passage end at the same token, so that the text before the continuation is all
-they differ in, and length and draftability are not confounded.
+they differ in, and length and draftability are not confounded. Where a corpus says that its texts
+begin with a token of their own, every length does.
 """
 
 from collections.abc import Sequence
@@ -32,14 +33,26 @@ def passages(corpus: Path, lengths: Sequence[int], n: int, seed: int) -> list[li
         found = f"{len(windows_NW)} windows of {max(lengths)} tokens"
         raise UserError(corpus / f"{SPLIT}.npy", "passages", found, f"at least {n}")
     generator = np.random.default_rng(stream_key(seed, "data_sampling", 0))
-    chosen = generator.choice(len(windows_NW), n, replace=False)
+    chosen, start = generator.choice(len(windows_NW), n, replace=False), start_token(corpus)
     return [
         [
-            EncodedPrompt(f"passage_{place:02d}", CATEGORY, windows_NW[i, -length:].tolist())
+            EncodedPrompt(f"passage_{place:02d}", CATEGORY, _last(windows_NW[i], length, start))
             for place, i in enumerate(chosen)
         ]
         for length in lengths
     ]
+
+
+def start_token(corpus: Path) -> int | None:
+    """The token that every text of a corpus begins with, if it has one."""
+    record = corpus / "corpus.json"
+    start = files.read_json(record).get("start_token") if record.is_file() else None
+    return start if isinstance(start, int) else None
+
+
+def _last(window_W: np.ndarray, length: int, start: int | None) -> list[int]:
+    ids: list[int] = window_W[-length:].tolist()
+    return ids if start is None else [start, *ids[1:]]
 
 
 def passages_sha256(corpus: Path) -> str:
