@@ -4,6 +4,7 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 from diffdraft import files, git
 from diffdraft.errors import UserError
@@ -11,6 +12,7 @@ from diffdraft.prereg import audit, evidence, history, ledger
 from diffdraft.prereg.amendments import Change
 from diffdraft.prereg.freezing import amend
 from diffdraft.prereg.reading import fit
+from diffdraft.prereg.schema import load_plan
 
 from .repositories import RESULTS, STUDY, Repository
 
@@ -352,6 +354,34 @@ def test_an_amendment_with_a_false_label_fails(repository):
     details = repository.failures()
     assert details.keys() == {"amendment label"}
     assert "holds results" in details["amendment label"]
+
+
+def test_a_new_profile_beside_it_does_not_make_a_label_true(repository):
+    """Results of tiny exist; the label is of the new profile only, which has none."""
+    plan = load_plan(repository.plan)
+    changes = [
+        {"field": "samples.big", "becomes": plan.samples["tiny"].model_dump()},
+        {"field": "models.big", "becomes": {"target": "a larger one"}},
+        {"field": "decisions", "becomes": "Ties are broken by the first index."},
+    ]
+    words = {"study": STUDY, "amendment": 1, "reason": "r", "seen": "s", "results_existed": False}
+    path = repository.prereg / f"{STUDY}.amendment-1.yaml"
+
+    def forge(changes):
+        value = {**words, "parent": plan.sha256, "changes": changes}
+        path.write_text(yaml.safe_dump(value))
+        ledger.append(repository.prereg, "amend", path, plan.sha256)
+        repository.commit("amend")
+        return {f.check: f for f in audit.audit(repository.path)}["amendment label"]
+
+    start = git.head(repository.path)
+    assert "holds results" in forge(changes).detail
+    repository.git("reset", "--quiet", "--hard", start)
+    finding = forge([*changes[:2], {**changes[2], "field": "decisions.big"}])
+    assert (finding.outcome, finding.detail) == (audit.PASS, "before any results of big")
+    repository.git("reset", "--quiet", "--hard", start)
+    forge([{**changes[2], "field": "decisions.big"}])
+    assert "a profile that the plan has" in repository.failures()["amendments chained"]
 
 
 def test_an_amended_sample_is_the_one_expected(measured):

@@ -22,6 +22,10 @@ def prereg(tmp_path):
     folder.mkdir()
     for study in STUDIES:
         shutil.copy(PREREG / f"{study}.yaml", folder)
+    profiles = tmp_path / "config" / "profiles"
+    profiles.mkdir(parents=True)
+    text = (PREREG.parent / "config" / "profiles" / "tiny.yaml").read_text(encoding="utf-8")
+    (profiles / "big.yaml").write_text(text.replace("name: tiny", "name: big", 1))
     return folder
 
 
@@ -116,17 +120,28 @@ BIG = {
     "batch_size": 2,
     "strata": ["FULL", "SCHEDULE"],
 }
+BIG_MODEL = {"target": "a larger target", "profile_sha256": "d" * 64}
+
+
+def for_big():
+    """The changes that plan `rprm` for another profile."""
+    return [change("samples.big", BIG), change("models.big", BIG_MODEL)]
+
+
+def for_all(prereg):
+    """The same by changing `samples` and `models` as a whole, all else in them as it was."""
+    plan = yaml.safe_load((prereg / "rprm.yaml").read_text())
+    return [
+        change("samples", plan["samples"] | {"big": BIG}),
+        change("models", plan["models"] | {"big": BIG_MODEL}),
+    ]
 
 
 def test_a_study_is_planned_for_another_profile(prereg):
     """What it decides by stays; results of the first profile are not results of the second."""
     freeze(prereg / "rprm.yaml")
     (prereg.parent / "results" / "tiny" / "rprm").mkdir(parents=True)
-    changes = [
-        change("samples.big", BIG),
-        change("models.big", {"target": "a larger target", "profile_sha256": "d" * 64}),
-        change("decisions", "Fewer windows, since a forward takes longer."),
-    ]
+    changes = [*for_big(), change("decisions.big", "Fewer windows: a forward takes longer.")]
     path = amend(prereg / "rprm.yaml", "another target", "the results on tiny", changes)
     amendment = load_amendment(path)
     assert amendment.profiles() == ["big"] and amendment.results_existed is False
@@ -138,6 +153,71 @@ def test_a_study_is_planned_for_another_profile(prereg):
     (prereg.parent / "results" / "big" / "rprm").mkdir(parents=True)
     again = amend(prereg / "rprm.yaml", "r", "s", [change("samples.big.batches", 4)])
     assert load_amendment(again).results_existed is True
+
+
+@pytest.mark.parametrize(
+    "also",
+    [
+        [change("decisions", "Ties are broken by the first index.")],
+        [change("exclusions", "Row 7 of tiny.")],
+        [change("samples.tiny.batches", 319), change("samples.tiny.windows", 1276)],
+        [change("decisions.tiny", "Row 7 is read anew.")],
+        [change("models.tiny.target", "another one")],
+    ],
+)
+def test_a_change_beside_a_new_profile_is_labelled_by_what_it_changes(prereg, also):
+    """Results of tiny exist: a new profile in the same amendment does not hide a change of tiny."""
+    freeze(prereg / "rprm.yaml")
+    (prereg.parent / "results" / "tiny" / "rprm").mkdir(parents=True)
+    path = amend(prereg / "rprm.yaml", "another target", "results", [*for_big(), *also])
+    amendment = load_amendment(path)
+    assert amendment.results_existed is True
+    assert amendment.profiles() in ([], ["big", "tiny"])
+
+
+def test_a_change_of_all_samples_is_of_every_profile(prereg):
+    freeze(prereg / "rprm.yaml")
+    (prereg.parent / "results" / "tiny" / "rprm").mkdir(parents=True)
+    amendment = load_amendment(amend(prereg / "rprm.yaml", "r", "s", for_all(prereg)))
+    assert amendment.profiles() == [] and amendment.results_existed is True
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_profile_that_is_not_there_is_not_planned_for(prereg, whole):
+    freeze(prereg / "rprm.yaml")
+    (prereg.parent / "config" / "profiles" / "big.yaml").unlink()
+    before = sorted(path.name for path in prereg.iterdir())
+    changes = for_all(prereg) if whole else for_big()
+    with pytest.raises(
+        UserError, match=r"samples\.big: found no such profile.*none there"
+    ) as caught:
+        amend(prereg / "rprm.yaml", "another target", "nothing", changes)
+    assert "\n" not in str(caught.value)
+    assert sorted(path.name for path in prereg.iterdir()) == before
+
+
+def test_a_profile_that_went_later_leaves_its_amendment_as_it_is(prereg):
+    freeze(prereg / "rprm.yaml")
+    amend(prereg / "rprm.yaml", "another target", "nothing", for_big())
+    (prereg.parent / "config" / "profiles" / "big.yaml").unlink()
+    amend(prereg / "rprm.yaml", "a thought", "nothing", [change("decisions.big", "A thought.")])
+    assert len(check_chain(prereg, "rprm")) == 2
+
+
+def test_a_key_of_what_the_same_chain_gave_leaves_the_earlier_amendment_as_it_was(prereg):
+    freeze(prereg / "rprm.yaml")
+    amend(prereg / "rprm.yaml", "another target", "nothing", for_big())
+    bigger = [change("samples.big.windows", 16), change("samples.big.batches", 8)]
+    amend(prereg / "rprm.yaml", "more", "nothing", bigger)
+    plan, chain = load_plan(prereg / "rprm.yaml"), check_chain(prereg, "rprm")
+    assert effective(plan, chain, "x").samples["big"].windows == 16
+    assert effective(plan, chain[:1], "x").samples["big"].windows == 8
+
+
+@pytest.mark.parametrize("field", ["decisions.big.reason", "decisions.", "samples..tiny", ".x"])
+def test_a_field_that_is_no_path_is_refused(field):
+    with pytest.raises(UserError, match="field"):
+        change(field, "words")
 
 
 @pytest.mark.parametrize(
@@ -157,6 +237,10 @@ def test_an_amendment_that_does_not_fit_leaves_nothing_behind(prereg):
         ([change("samples.big.batches", 100)], "a key that the plan has"),
         ([change("samples.big", {"windows": 4})], "samples.big.*nothing"),
         ([change("samples.big", BIG)], "the same profiles as under samples"),
+        ([change("decisions.big", "words")], "decisions.big; expected a profile that the plan has"),
+        ([change("exclusions.big", "words")], "a profile that the plan has"),
+        ([change("samples", 3)], "samples: found 3"),
+        ([change("samples", 3), change("decisions.big", "words")], "a profile that the plan has"),
         ([], "changes"),
     ):
         with pytest.raises(UserError, match=match):

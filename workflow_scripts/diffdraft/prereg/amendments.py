@@ -1,10 +1,11 @@
 """Amendments: separate files that say what is done otherwise than a frozen plan says, and why.
 
 They may change what is measured (samples, models), plan the study for another profile, and state
-exclusions or decisions. What decides a verdict cannot be amended: a study with other criteria is
-another study.
+exclusions or decisions, of all profiles or of one. What decides a verdict cannot be amended: a
+study with other criteria is another study.
 """
 
+import copy
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,18 +28,32 @@ class Change(Strict):
     """`field` is a path of keys in the plan, like `samples.tiny.batches`, or a list it adds to.
 
     `samples.NAME` and `models.NAME` may name a profile that the plan does not have yet.
+    `decisions` is of all profiles, `decisions.NAME` of one that the plan has by then; so with
+    `exclusions`.
     """
 
-    field: Annotated[str, Field(pattern=r"^[a-z0-9_.]+$")]
+    field: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)*$")]
     becomes: JsonValue
 
     @field_validator("field")
     @classmethod
     def _may_be_amended(cls, field: str) -> str:
-        if field.split(".")[0] not in APPLIED and field not in STATED:
+        first, *path = field.split(".")
+        if first not in APPLIED and (first not in STATED or len(path) > 1):
             allowed = ", ".join((*APPLIED, *STATED))
             raise refuse(field, "a field that needs a new study", f"a field of {allowed}")
         return field
+
+    @property
+    def profile(self) -> str | None:
+        """The profile that it is about; none for one of all profiles, be they changed or not."""
+        _, *path = self.field.split(".")
+        return path[0] if path else None
+
+    @property
+    def stated(self) -> bool:
+        """Whether it says something in words, where others change what is measured."""
+        return self.field.split(".")[0] in STATED
 
 
 class Amendment(Strict):
@@ -56,9 +71,9 @@ class Amendment(Strict):
     changes: list[Change] = Field(min_length=1)
 
     def profiles(self) -> list[str]:
-        """The profiles that it is about; none where it is about all of the study."""
-        paths = (change.field.split(".") for change in self.changes)
-        return sorted({path[1] for path in paths if path[0] in APPLIED and len(path) > 1})
+        """The profiles that every change keeps to; none where one change is of all of the study."""
+        named = {change.profile for change in self.changes}
+        return [] if None in named else sorted(name for name in named if name)
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True, width=100)
@@ -106,14 +121,15 @@ def check_chain(folder: str | Path, study: str) -> list[Amendment]:
 def effective(plan: Plan, chain: Iterable[Amendment], file: object) -> Plan:
     """The plan with the amended samples and models; criteria and digest stay the plan's own.
 
-    Raises `UserError` if a change names a key the plan does not have, or what comes out does not
-    fit the schema.
+    Raises `UserError` if a change names a key or a profile that the plan does not have, or what
+    comes out does not fit the schema.
     """
     value = plan.model_dump()
     for amendment in chain:
         for change in amendment.changes:
-            if change.field.split(".")[0] in APPLIED:
+            if not change.stated:
                 _set(value, change, file)
+        _check_stated(value, amendment, file)
     amended = fit(Plan, value, file)
     amended._sha256 = plan.sha256
     return amended
@@ -128,6 +144,14 @@ def load_amended_plan(path: str | Path) -> Plan:
     return effective(plan, check_chain(path.parent, plan.study), path)
 
 
+def _check_stated(value: dict[str, Any], amendment: Amendment, file: object) -> None:
+    """Words of one profile are of one that the plan has, with this amendment."""
+    profiles = value["samples"] if isinstance(value["samples"], dict) else {}
+    for change in amendment.changes:
+        if change.stated and change.profile not in (None, *profiles):
+            raise UserError(file, "changes", change.field, "a profile that the plan has")
+
+
 def _set(value: dict[str, Any], change: Change, file: object) -> None:
     *path, last = change.field.split(".")
     target: Any = value
@@ -136,4 +160,4 @@ def _set(value: dict[str, Any], change: Change, file: object) -> None:
     another_profile = len(path) == 1 and path[0] in APPLIED
     if not isinstance(target, dict) or not (another_profile or last in target):
         raise UserError(file, "changes", change.field, "a key that the plan has")
-    target[last] = change.becomes
+    target[last] = copy.deepcopy(change.becomes)  # a later change may be of a key in it

@@ -12,8 +12,9 @@ from typing import Any
 from diffdraft.errors import UserError
 from diffdraft.prereg import evidence, history, ledger, registry
 from diffdraft.prereg.adapter_evidence import ADAPTERS
-from diffdraft.prereg.amendments import Amendment, amendment_files, check_chain
+from diffdraft.prereg.amendments import amendment_files
 from diffdraft.prereg.audit_adapters import audit_adapters
+from diffdraft.prereg.audit_amendments import audit_amendments
 from diffdraft.prereg.evidence import Registered
 from diffdraft.prereg.findings import (
     CANNOT_TELL,
@@ -24,7 +25,6 @@ from diffdraft.prereg.findings import (
     find,
     with_history,
 )
-from diffdraft.prereg.ledger import Entry
 from diffdraft.prereg.manifest import (
     MANIFEST,
     file_records,
@@ -104,7 +104,7 @@ def _audit_plan(repo: Path, path: Path) -> Iterator[Finding]:
     before = with_history(repo, lambda: history.check_frozen_before_results(repo, entry, path.stem))
     yield find("frozen before results", subject, before)
     if amendment_files(path.parent, path.stem):
-        yield from _audit_amendments(repo, path.parent, path.stem)
+        yield from audit_amendments(repo, path.parent, path.stem)
 
 
 def _draft(repo: Path, study: str) -> str:
@@ -114,21 +114,6 @@ def _draft(repo: Path, study: str) -> str:
         first = f"one before the results in {commits[0][:12]}"
         raise UserError(f"prereg/{study}.yaml", "ledger", "no line", first)
     return "a draft, not frozen; no results rest on it"
-
-
-def _audit_amendments(repo: Path, prereg: Path, study: str) -> Iterator[Finding]:
-    subject = f"prereg/{study}.amendment-*.yaml"
-    yield find("amendments chained", subject, lambda: f"{len(check_chain(prereg, study))} in order")
-    try:
-        chain = evidence.registered(prereg, study).amendments
-    except Exception:
-        return  # the finding above says it
-    for entry, amendment in chain:
-
-        def labelled(entry: Entry = entry, amendment: Amendment = amendment) -> str:
-            return history.check_label(repo, entry, amendment)
-
-        yield find("amendment label", f"prereg/{entry.file}", with_history(repo, labelled))
 
 
 def _evidence_folders(repo: Path) -> list[Path]:

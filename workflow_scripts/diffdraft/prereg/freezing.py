@@ -1,8 +1,9 @@
 """Freeze a plan; add an amendment to a frozen one. Neither ever edits a plan."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from diffdraft.config import load_profile
 from diffdraft.errors import UserError
 from diffdraft.prereg import ledger
 from diffdraft.prereg.amendments import (
@@ -26,7 +27,7 @@ def evidence(
 
     `results` is by default beside `prereg`.
     """
-    results = results or plan.resolve().parent.parent / "results"
+    results = results or _repository(plan) / "results"
     found = sorted(results.glob(f"*/{study}"))
     return [path for path in found if not profiles or path.parent.name in profiles]
 
@@ -55,7 +56,8 @@ def amend(
     """Write the next amendment of a frozen plan beside it and register it; returns its path.
 
     Raises `UserError` if the plan or an earlier amendment is not frozen, or a change touches what
-    only a new study may change.
+    only a new study may change, or plans for a profile that `config/profiles` does not have: what
+    is registered stays, a misspelt name too.
     """
     path = Path(path)
     plan = load_plan(path)
@@ -74,8 +76,23 @@ def amend(
     draft = fit(Amendment, value, path)
     existing = evidence(path, results, plan.study, draft.profiles())
     amendment = draft.model_copy(update={"results_existed": bool(existing)})
-    effective(plan, [*chain, amendment], path)
+    planned, amended = (effective(plan, some, path) for some in (chain, [*chain, amendment]))
+    _check_profiles(path, amended.samples.keys() - planned.samples.keys())
     return _register(path.with_name(amendment_name(plan.study, number)), amendment)
+
+
+def _repository(plan: Path) -> Path:
+    return plan.resolve().parent.parent
+
+
+def _check_profiles(plan: Path, names: Iterable[str]) -> None:
+    """Raise `UserError` unless each new profile is one of the repository that the plan is in."""
+    folder = _repository(plan) / "config" / "profiles"
+    for name in sorted(names):
+        if not (folder / f"{name}.yaml").is_file():
+            known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none there"
+            raise UserError(plan, f"samples.{name}", "no such profile", f"one of {folder}: {known}")
+        load_profile(folder / f"{name}.yaml")
 
 
 def _register(path: Path, amendment: Amendment) -> Path:

@@ -6,7 +6,6 @@ from pathlib import Path
 from diffdraft import files, git
 from diffdraft.errors import UserError
 from diffdraft.prereg import ledger
-from diffdraft.prereg.amendments import Amendment
 from diffdraft.prereg.ledger import Entry
 
 PREREG, RESULTS = "prereg", "results"
@@ -170,30 +169,6 @@ def check_append_only(repo: Path) -> str:
     if not ledger.extends(now, git.blob(repo, "HEAD", LEDGER_PATH) or b""):
         raise UserError(LEDGER_PATH, "working tree", "lines changed", "lines added to HEAD's")
     return f"only ever added to, in {len(commits)} commits"
-
-
-def check_label(repo: Path, entry: Entry, amendment: Amendment) -> str:
-    """Check an amendment's label: it may only say "before results" if no results came earlier.
-
-    Results of the profiles that it is about, or of any.
-    """
-    results_existed, profiles = amendment.results_existed, amendment.profiles()
-    amended = freeze_commit(repo, entry)
-    earlier = [
-        commit
-        for commit in result_commits(repo, amendment.study, profiles)
-        if not git.is_ancestor(repo, amended, commit) or commit == amended
-    ]
-    if earlier and not results_existed:
-        raise UserError(
-            f"prereg/{entry.file}",
-            "results_existed",
-            f"false, but {earlier[0][:12]} holds results",
-            "true",
-        )
-    if results_existed:
-        return "after results were known: exploratory"
-    return " of ".join(["before any results", *filter(None, [", ".join(profiles)])])
 
 
 def check_code(repo: Path, entry: Entry, commit: str | None, file: Path) -> str:
