@@ -84,10 +84,31 @@ def test_what_the_configuration_leaves_unsaid_the_weights_tell(model, profile):
     assert snapshot.check_model(model, profile.target)
 
 
-def test_code_beside_the_weights_is_refused(model, profile):
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("field", ["model_file", "auto_map", "custom_pipelines"])
+def test_code_beside_the_weights_is_refused(model, profile, name, within, field):
+    config = json.loads((model / name).read_text())
+    place = config.setdefault("text_config", {}) if within else config
+    place[field] = {"AutoModel": "model.Model"}
+    files.write_json(model / name, config)
+    said = refused(model, profile.target)
+    assert f"{name}: {'text_config.' * within}{field}: found " in said
+    assert "expected no code beside the weights" in said
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", ["[1]", "null", '"a"', "3"])
+def test_settings_of_another_shape(model, profile, name, content):
+    (model / name).write_text(content)
+    assert f"{name}: file: found no settings; expected " in refused(model, profile.target)
+
+
+@pytest.mark.parametrize("content", [[1], None, "a", 3])
+def test_a_text_model_of_another_shape(model, profile, content):
     config = json.loads((model / "config.json").read_text())
-    files.write_json(model / "config.json", {**config, "model_file": "model.py"})
-    assert "model_file: found model.py; expected no code" in refused(model, profile.target)
+    files.write_json(model / "config.json", {**config, "text_config": content})
+    assert "config.json: text_config: found " in refused(model, profile.target)
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])

@@ -67,12 +67,80 @@ def test_weights_are_linked_and_recorded(source, profile, tmp_path):
     }
 
 
-def test_links_of_an_earlier_snapshot_go(source, profile, tmp_path):
+@pytest.mark.parametrize("declared", [(), ("config.json", "weights.json")])
+def test_what_an_earlier_snapshot_left_goes(source, profile, tmp_path, declared):
+    """Snakemake removes the outputs that a rule declares, and leaves the rest."""
     out = tmp_path / "out"
-    out.mkdir()
+    module.make_target(profile.target, source / "model", out)
     (out / "model-00009-of-00009.safetensors").symlink_to(source / "gone")
+    for name in declared:
+        (out / name).unlink()
     module.make_target(profile.target, source / "model", out)
     assert len(list(out.glob("*.safetensors"))) == standin.SHARDS
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["out"]
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def somebodys_model(source, out):
+    shutil.copytree(source / "model", out)
+
+
+def snapshot_of_the_cache(source, out):
+    out.mkdir()
+    for path in (source / "model").iterdir():
+        (out / path.name).symlink_to(path)
+
+
+def thesis(source, out):
+    files.write_text(out / "thesis.txt", "years of work")
+
+
+def own_settings(source, out):
+    files.write_text(out / "settings.json", "{}")
+
+
+def folder_by_a_name_of_ours(source, out):
+    files.write_text(out / "config.json" / "thesis.txt", "years of work")
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [somebodys_model, snapshot_of_the_cache, thesis, own_settings, folder_by_a_name_of_ours],
+)
+def test_a_folder_of_something_else_is_left_alone(source, profile, tmp_path, fill):
+    out = tmp_path / "out"
+    fill(source, out)
+    before = contents(out)
+    assert f"{out}: folder: found " in refused(profile.target, source / "model", out)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("through", ["out", "link", "out/../out"])
+def test_the_source_is_no_place_to_write_to(source, profile, tmp_path, through):
+    """Made here once, it is a model folder like any other, and may be a source."""
+    out = tmp_path / "out"
+    module.make_target(profile.target, source / "model", out)
+    (tmp_path / "link").symlink_to(out)
+    before = contents(out)
+    said = refused(profile.target, tmp_path / through, out)
+    assert "folder: found the model folder itself; expected another folder" in said
+    assert contents(out) == before
+    module.make_target(profile.target, out, tmp_path / "other")
+    assert contents(out) == before
+
+
+def test_only_what_a_model_folder_needs_is_copied(model, profile, tmp_path):
+    for name in ("training.json", "conversion.json", "weights.json", "trainer_state.json"):
+        files.write_json(model / name, {"fingerprint": "somebody's"})
+    files.write_json(model / "generation_config.json", {"eos_token_id": 1})
+    module.make_target(profile.target, model, tmp_path / "out")
+    names = {path.name for path in (tmp_path / "out").glob("*.json")}
+    settings = {"config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"}
+    assert names == {*settings, "model.safetensors.index.json", "weights.json"}
+    assert recorded_fingerprint(tmp_path / "out") == load_target(tmp_path / "out").fingerprint
 
 
 def test_the_record_has_the_fingerprint_that_adapters_are_bound_to(source, profile, tmp_path):
@@ -126,14 +194,19 @@ def test_interrupted_download_is_no_model(source, profile, tmp_path, monkeypatch
     )
 
 
-def test_full_disk_leaves_no_record(source, profile, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_what_was_there(source, profile, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    module.make_target(profile.target, source / "model", out)
 
     def full(origin, copy):
         Path(copy).write_text("{")
         raise FULL
 
+    with monkeypatch.context() as patch:
+        patch.setattr(module.shutil, "copyfile", full)
+        assert ".json: disk: found No space left" in refused(profile.target, source / "model", out)
+        assert not out.exists()
+    module.make_target(profile.target, source / "model", out)
+    before = contents(out)
     monkeypatch.setattr(module.shutil, "copyfile", full)
     assert ".json: disk: found No space left" in refused(profile.target, source / "model", out)
-    assert not list(out.iterdir())
+    assert contents(out) == before

@@ -8,7 +8,7 @@ import time
 
 from diffdraft.errors import UserError
 from diffdraft.targets.packaged import convert
-from diffdraft.targets.packaged.whole_folder import whole_folder
+from diffdraft.whole_folder import whole_folder
 
 NO_ROOM = 3
 spawned = multiprocessing.get_context("spawn")  # MLX does not survive a fork

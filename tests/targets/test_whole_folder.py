@@ -13,7 +13,7 @@ from diffdraft.errors import UserError
 from diffdraft.targets.load import load_target
 from diffdraft.targets.packaged import convert
 from diffdraft.targets.packaged.convert import FILES, convert_target
-from diffdraft.targets.packaged.whole_folder import whole_folder
+from diffdraft.whole_folder import whole_folder
 from tests.targets.conversions import (
     NO_ROOM,
     convert_and_die,

@@ -14,12 +14,16 @@ from diffdraft import files
 from diffdraft.config_hub import HubTarget, Revision
 from diffdraft.errors import UserError
 from diffdraft.weight_files import DTYPES, main_dtype, parameters
-from diffdraft.weight_folder import named_weights, read_stored
+from diffdraft.weight_folder import INDEX, named_weights, read_stored
 
 CACHE = "a snapshot in the hub's cache"
 RECORD = "the records of a download"
 UNKNOWN = "nothing: a plain folder"
 NEEDED = ("config.json", "tokenizer.json", "tokenizer_config.json")
+# And what else `mlx_lm.load` reads. Other JSON in a snapshot, such as a record of how somebody
+# trained it, would be taken for this project's own.
+SETTINGS = (*NEEDED, INDEX, "generation_config.json", "special_tokens_map.json")
+CODE = ("auto_map", "model_file", "custom_pipelines")
 LEFT_OUT = ("model.visual", "vision_tower", "mtp.", "model.mtp.", "language_model.mtp.")
 
 
@@ -76,10 +80,51 @@ def check_model(folder: Path, target: HubTarget) -> dict[str, Any]:
     if not folder.is_dir():
         raise UserError(folder, "folder", "nothing there", "a model folder")
     origin = check_origin(folder, target.repo, target.revision)
+    _check_settings(folder, target)
+    found = _check_weights(folder, target)
+    return {
+        "repo": target.repo,
+        "revision": origin.revision,
+        "revision_known_by": origin.known_by,
+        "dtype": target.dtype,
+        **found,
+    }
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """A JSON file of settings by name. Raises `UserError` for another one, or one with code."""
+    found = files.read_json(path)
+    if not isinstance(found, dict):
+        raise UserError(path, "file", "no settings", "settings by name")
+    text = found.get("text_config", {})
+    if not isinstance(text, dict):
+        raise UserError(path, "text_config", text, "settings by name")
+    for name in CODE:
+        for place, within in (("", found), ("text_config.", text)):
+            if name in within:
+                raise UserError(path, place + name, within[name], "no code beside the weights")
+    return found
+
+
+def _check_settings(folder: Path, target: HubTarget) -> None:
     for name in NEEDED:
         if not (folder / name).is_file():
             raise UserError(folder / name, "file", "nothing there", "a model folder with it")
-    _check_config(folder / "config.json", target)
+    for name in SETTINGS:
+        if (folder / name).is_file():
+            read_settings(folder / name)
+    path = folder / "config.json"
+    config = read_settings(path)
+    text = config.get("text_config", config)
+    for name, pinned in target.architecture.model_dump().items():
+        found = text.get(name, config.get(name))
+        # What is left unsaid has its default, and the count of parameters tells the rest.
+        if found is not None and found != pinned:
+            raise UserError(path, name, found, f"{pinned}, as in the profile")
+
+
+def _check_weights(folder: Path, target: HubTarget) -> dict[str, int]:
+    """The numbers of tensors and parameters of the text model, which are the profile's."""
     stored = read_stored(folder, named_weights(folder))
     tied = target.architecture.tie_word_embeddings
     text = {name: tensor for name, tensor in stored.items() if _is_loaded(name, tied)}
@@ -90,30 +135,9 @@ def check_model(folder: Path, target: HubTarget) -> dict[str, Any]:
     ):
         if found != pinned:
             raise UserError(folder, field, found, f"{pinned} in the text model, as in the profile")
-    return {
-        "repo": target.repo,
-        "revision": origin.revision,
-        "revision_known_by": origin.known_by,
-        "dtype": target.dtype,
-        "tensors": len(text),
-        "parameters": parameters(text),
-    }
+    return {"tensors": target.tensors, "parameters": target.parameters}
 
 
 def _is_loaded(name: str, tied: bool) -> bool:
     """`mlx_lm` leaves out the vision tower, the multi-token head and the copy of a tied head."""
     return not name.startswith(LEFT_OUT) and not (tied and name.endswith("lm_head.weight"))
-
-
-def _check_config(path: Path, target: HubTarget) -> None:
-    config = files.read_json(path)
-    if not isinstance(config, dict):
-        raise UserError(path, "file", "no settings", "the configuration of a model")
-    if "model_file" in config:
-        raise UserError(path, "model_file", config["model_file"], "no code beside the weights")
-    text = config.get("text_config", config)
-    for name, pinned in target.architecture.model_dump().items():
-        found = text.get(name, config.get(name))
-        # What is left unsaid has its default, and the count of parameters tells the rest.
-        if found is not None and found != pinned:
-            raise UserError(path, name, found, f"{pinned}, as in the profile")

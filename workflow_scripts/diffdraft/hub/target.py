@@ -1,7 +1,7 @@
 """Make the model folder of a hub profile: links to the weights of the pinned snapshot.
 
-`weights.json` is written last and says which snapshot it is, how that is known, the SHA-256 of
-every file, and the fingerprint of the text model that they hold.
+`weights.json` says which snapshot it is, how that is known, the SHA-256 of every file, and the
+fingerprint of the text model that they hold. The folder is whole or absent.
 """
 
 import shutil
@@ -9,42 +9,61 @@ from pathlib import Path
 
 from diffdraft import files
 from diffdraft.config_hub import HubTarget
-from diffdraft.disk import full_disk_told
+from diffdraft.errors import UserError
 from diffdraft.hub.download import MODEL_PATTERNS, download
-from diffdraft.hub.snapshot import check_model
+from diffdraft.hub.snapshot import SETTINGS, check_model
 from diffdraft.targets.load import load_target
 from diffdraft.weight_folder import named_weights
+from diffdraft.whole_folder import check_replaceable, whole_folder
 
 RECORD = "weights.json"
+NAMES = (*SETTINGS, RECORD, "*.safetensors")
 
 
 def make_target(target: HubTarget, model: Path | None, out: Path) -> None:
-    """Fill the folder `out` from the folder `model`, or from the hub (its cache first).
+    """Make the folder `out` from the folder `model`, or from the hub (its cache first).
 
-    Raises `UserError` for a folder that does not fit the profile, a hub that does not answer, or a
+    An older folder is replaced if this made it. Raises `UserError` for one that holds something
+    else, or is the source; a folder that does not fit the profile; a hub that does not answer; or a
     full disk.
     """
+    check_made_here(out)
     folder = model or download(
         target.repo, target.revision, MODEL_PATTERNS, n_bytes=target.weight_bytes
     )
+    check_apart(folder, out)
     record = check_model(folder, target)
-    sources = [*sorted(folder.glob("*.json")), *named_weights(folder)]
-    with full_disk_told(out):
-        out.mkdir(parents=True, exist_ok=True)
-        clear(out)
+    settings = (folder / name for name in SETTINGS)
+    sources = [*(path for path in settings if path.is_file()), *named_weights(folder)]
+    with whole_folder(out, NAMES) as temporary:
         for source in sources:
-            place(source, out)
+            place(source, temporary)
         hashes = {source.name: described(source) for source in sources}
         # The weights are read twice here, once and for all: whoever asks what an adapter or a study
         # belongs to reads this record.
-        fingerprint = load_target(out).fingerprint
-        files.write_json(out / RECORD, {**record, "files": hashes, "fingerprint": fingerprint})
+        fingerprint = load_target(temporary).fingerprint
+        files.write_json(
+            temporary / RECORD, {**record, "files": hashes, "fingerprint": fingerprint}
+        )
 
 
-def clear(out: Path) -> None:
-    """Take away what an earlier snapshot left; its record first, so that no half is taken whole."""
-    for path in (out / RECORD, *out.glob("*.json"), *out.glob("*.safetensors")):
-        path.unlink(missing_ok=True)
+def check_made_here(out: Path) -> None:
+    """Refuse to replace a folder of somebody's own.
+
+    Weights are only linked here, and settings only copied: a model folder with weights of its own
+    is not from here, nor is a snapshot in the hub's cache, which is links alone.
+    """
+    check_replaceable(out, NAMES)
+    for path in sorted(out.glob("*")):
+        if path.is_symlink() != (path.suffix == ".safetensors") or path.is_dir():
+            found = f"{path.name}, which was not made here"
+            raise UserError(out, "folder", found, "an empty folder, or one of links to weights")
+
+
+def check_apart(folder: Path, out: Path) -> None:
+    """Refuse to make a folder from itself."""
+    if folder.resolve() == out.resolve():
+        raise UserError(out, "folder", "the model folder itself", "another folder to write to")
 
 
 def place(source: Path, out: Path) -> None:

@@ -19,7 +19,7 @@ from diffdraft.targets.packaged.tokenizer import (
     read_vocabulary,
     tokenizer_config,
 )
-from diffdraft.targets.packaged.whole_folder import whole_folder
+from diffdraft.whole_folder import whole_folder
 
 FILES = (
     *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"),

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from diffdraft.disk import full_disk_told
@@ -16,10 +17,10 @@ from diffdraft.errors import UserError
 def whole_folder(out: Path, names: Collection[str]) -> Iterator[Path]:
     """Yield an empty folder beside `out`; on success it takes the place of `out`.
 
-    What killed processes left there is removed. Only a folder that holds nothing but files of
-    `names` is replaced. Raises `UserError` for another one, and when the disk is full.
+    What killed processes left there is removed. Only a folder that `check_replaceable` passes is
+    replaced. Raises `UserError` for another one, and when the disk is full.
     """
-    _check_replaceable(out, names)
+    check_replaceable(out, names)
     out.parent.mkdir(parents=True, exist_ok=True)
     _remove_left_behind(out)
     temporary = _beside(out, str(os.getpid()))
@@ -36,10 +37,12 @@ def _beside(out: Path, mark: str) -> Path:
     return out.with_name(f".{out.name}.{mark}.tmp")
 
 
-def _check_replaceable(out: Path, names: Collection[str]) -> None:
+def check_replaceable(out: Path, names: Collection[str]) -> None:
+    """Raise `UserError` for a folder with anything but files of `names`, which are patterns."""
     if out.exists() and not out.is_dir():
         raise UserError(out, "folder", "a file", "a folder, or nothing")
-    others = sorted(path.name for path in out.glob("*") if path.name not in names)
+    found = [path.name for path in out.glob("*")]
+    others = sorted(one for one in found if not any(fnmatchcase(one, name) for name in names))
     if others:
         raise UserError(out, "folder", others[0], f"an empty folder, or one with {sorted(names)}")
 
