@@ -55,6 +55,13 @@ class Change(Strict):
         """Whether it says something in words, where others change what is measured."""
         return self.field.split(".")[0] in STATED
 
+    def words(self) -> str:
+        """What it changes, for a reader: of whom, and what it states."""
+        if not self.stated:
+            return f"changes {self.field}"
+        whose = f"profile {self.profile} only" if self.profile else "all profiles"
+        return f"{self.field.split('.')[0]} of {whose}: {self.becomes}"
+
 
 class Amendment(Strict):
     """`prereg/STUDY.amendment-N.yaml`. `seen` says what was known of the results by then.

@@ -11,7 +11,8 @@ from diffdraft.errors import UserError
 from diffdraft.prereg.schema import Plan, load_plan
 from diffdraft.prereg.verdict import Verdict
 from diffdraft.report import inputs
-from diffdraft.report.inputs import Json, Place, Registration
+from diffdraft.report.inputs import Json, Place
+from diffdraft.report.registration import Registration, registration
 
 # Columns that the figures and tables read; a file may have more.
 COLUMNS = {
@@ -70,7 +71,7 @@ def load_act4s(place: Place) -> Act4s:
     plan = load_plan(place.plan)
     return Act4s(
         plan=plan,
-        registration=inputs.registration(place.plan),
+        registration=registration(place.plan),
         verdict=inputs.judged(place.analysis / "verdict.json", plan),
         analysis=read_object(place.analysis / "analysis.json", ANALYSIS),
         tables=_tables(place.analysis),

@@ -10,11 +10,10 @@ import pandas as pd
 
 from diffdraft import files
 from diffdraft.errors import UserError
-from diffdraft.prereg import ledger
-from diffdraft.prereg.amendments import amendment_files, load_amendment
 from diffdraft.prereg.reading import parse_yaml
 from diffdraft.prereg.schema import Plan, load_plan
 from diffdraft.prereg.verdict import Verdict, load_verdict
+from diffdraft.report.registration import Registration, registration
 
 Json = Mapping[str, Any]
 
@@ -27,23 +26,6 @@ COLUMNS = {
     "roc": "stratum model fpr tpr",
     "pr": "stratum model recall precision",
 }
-
-
-@dataclass(frozen=True)
-class PlanFile:
-    """A plan or an amendment; `frozen` is the date in the ledger, empty if it has no line there."""
-
-    file: str
-    sha256: str
-    frozen: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Registration:
-    """A plan and its amendments, in order."""
-
-    files: list[PlanFile]
 
 
 @dataclass(frozen=True)
@@ -133,23 +115,6 @@ def check_plan(path: Path, sha256: str, plan: Plan) -> None:
     if sha256 != plan.sha256:
         action = "Judge again with this plan, or give the plan that was used"
         raise UserError(path, "plan_sha256", sha256, plan.sha256, action)
-
-
-def registration(path: Path) -> Registration:
-    """A plan and its amendments with their dates in the ledger beside them."""
-    entries = ledger.read(path.parent)
-    amendments = amendment_files(path.parent, path.stem)
-    return Registration(
-        [_plan_file(path, entries)]
-        + [_plan_file(file, entries, load_amendment(file).reason) for file in amendments]
-    )
-
-
-def _plan_file(path: Path, entries: list[ledger.Entry], reason: str = "") -> PlanFile:
-    digest = files.sha256_file(path)
-    entry = ledger.find(entries, path.name)
-    frozen = entry.date if entry is not None and entry.sha256 == digest else ""
-    return PlanFile(path.name, digest, frozen, reason)
 
 
 def manifest(place: Place) -> Json | None:

@@ -8,7 +8,7 @@ from diffdraft.report import cells, document
 from diffdraft.report.cells import Cell, Table
 from diffdraft.report.document import Block, Section
 from diffdraft.report.evidence import Evidence
-from diffdraft.report.inputs import Registration
+from diffdraft.report.registration import Registration
 
 Json = Mapping[str, Any]
 
@@ -59,11 +59,15 @@ def plans_section(evidence: Evidence) -> Section:
 
 def _registrations(registrations: list[Registration]) -> Table:
     rows = [
-        [cells.text(entry.file), cells.text(entry.sha256), _frozen(entry), cells.text(entry.reason)]
+        [
+            *(cells.text(entry.file), cells.text(entry.sha256), _frozen(entry)),
+            *(cells.text(entry.reason), cells.text("; ".join(entry.changes))),
+        ]
         for registration in registrations
         for entry in registration.files
     ]
-    return Table("Plans and amendments", ["file", "SHA-256", "frozen", "why amended"], rows)
+    head = ["file", "SHA-256", "frozen", "why amended", "what is amended"]
+    return Table("Plans and amendments", head, rows)
 
 
 def _frozen(entry: Any) -> Cell:
