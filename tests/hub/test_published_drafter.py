@@ -71,12 +71,56 @@ def test_our_own_format_loads_it(source, profile, target, tmp_path):
     assert record["metadata"]["config_hash"] == files.sha256_file(drafter)
 
 
-def test_by_address(source, profile, monkeypatch):
-    def download_file(address, n_bytes, path):
-        shutil.copy(source / "drafter.safetensors", path)
+ADDRESS = "https://example.org/x"
 
-    monkeypatch.setattr(module, "download_file", download_file)
-    assert module.fetch_adapter(profile, "https://example.org/x")["rank"] == 16
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Let every address answer with a file, as far as it is not too large."""
+
+    def answer(file):
+        def download_file(address, max_bytes, path):
+            assert file.stat().st_size <= max_bytes
+            shutil.copy(file, path)
+
+        monkeypatch.setattr(module, "download_file", download_file)
+
+    return answer
+
+
+def test_by_address(source, profile, answers):
+    answers(source / "drafter.safetensors")
+    assert module.fetch_adapter(profile, ADDRESS)["rank"] == 16
+
+
+def test_an_adapter_of_our_own_by_address(source, profile, target, tmp_path, answers):
+    """It has neither the published size nor the published digest."""
+    module.fetch_adapter(profile, str(source / "drafter.safetensors"), target, tmp_path / "a")
+    own = tmp_path / "a/adapter.safetensors"
+    assert own.stat().st_size != profile.target.drafter.bytes
+    answers(own)
+    record = module.fetch_adapter(profile, ADDRESS, target, tmp_path / "b")
+    assert record["source"] == ADDRESS and record["metadata"]["arm"] == "primary"
+    first, second = (mx.load(str(tmp_path / f"{x}/adapter.safetensors")) for x in "ab")
+    assert all(mx.array_equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda data: data[:-1], "bytes: found "),
+        (lambda data: data + b"x", "bytes: found "),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "sha256: found "),
+        (lambda data: b"<html>Not found</html>", "bytes: found 22"),
+    ],
+)
+def test_another_file_than_the_published_by_address(
+    source, profile, tmp_path, answers, spoil, said
+):
+    path = tmp_path / "file"
+    path.write_bytes(spoil((source / "drafter.safetensors").read_bytes()))
+    answers(path)
+    assert refused(profile, ADDRESS).startswith(f"{ADDRESS}: {said}")
 
 
 def test_an_adapter_of_our_own_passes_through(source, profile, target, tmp_path):

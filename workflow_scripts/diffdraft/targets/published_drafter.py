@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from diffdraft import files
 from diffdraft.config import AdapterSettings, HubTarget, Profile, of_kind
@@ -28,6 +28,16 @@ from diffdraft.weight_files import read_metadata
 
 TAG = "primary"
 STUDY = "act4s"
+# An adapter of our own may be of a higher rank than the published file, or keep other things.
+MOST_TIMES_PUBLISHED = 16
+
+
+class Given(NamedTuple):
+    """An adapter from outside by our names; `metadata` where it is in our own format."""
+
+    tensors: Tensors
+    spec: AdapterSpec
+    metadata: dict[str, str] | None
 
 
 def fetch_adapter(
@@ -45,22 +55,14 @@ def fetch_adapter(
     if out is not None and target is None:
         raise UserError("--target", "folder", "nothing", "the target to bind the adapter to")
     with _at_hand(source, hub.drafter) as path:
-        own = "spec" in read_metadata(path)
-        if not own:
-            verify_file(path, hub.drafter.bytes, hub.drafter.sha256)
-        tensors, metadata = read_adapter(path) if own else load_tensors(path)
-        tensors = tensors if own else own_names(path, tensors)
-        spec = read_spec(path, metadata) if own else adapter_spec(settings)
-        record = describe(path, tensors, spec) | {"source": source}
-        adapter = fitted(path, tensors, spec, hub.architecture)
+        given = read_given(path, hub.drafter, settings)
+        record = describe(path, given.tensors, given.spec) | {"source": source}
+        adapter = fitted(path, given.tensors, given.spec, hub.architecture)
         if target is not None:
             fingerprint = load_target(target).fingerprint
-            stated = metadata.get("target_fingerprint", fingerprint)
-            if stated != fingerprint:
-                found, action = f"{stated}", "It belongs to another target"
-                raise UserError(path, "metadata.target_fingerprint", found, fingerprint, action)
-            bound = metadata if own else published_metadata(settings, record, fingerprint)
-            record |= {"metadata": bound}
+            check_bound(path, given.metadata or {}, fingerprint)
+            published = published_metadata(settings, record, fingerprint)
+            record |= {"metadata": given.metadata or published}
     if out is not None:
         save_adapter(out / "adapter.safetensors", adapter, record["metadata"])
         files.write_json(out / "fetched.json", record)
@@ -69,14 +71,42 @@ def fetch_adapter(
 
 @contextmanager
 def _at_hand(source: str, drafter: PublishedDrafter) -> Iterator[Path]:
-    """The file of a path, or that of an address for as long as it is looked at."""
+    """The file of a path, or that of an address for as long as it is looked at.
+
+    What is wrong with a downloaded file is told of its address.
+    """
     if not is_address(source):
         yield Path(source)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / drafter.file
-        download_file(source, drafter.bytes, path)
-        yield path
+        download_file(source, MOST_TIMES_PUBLISHED * drafter.bytes, path)
+        try:
+            yield path
+        except UserError as error:
+            file = source if error.file == str(path) else error.file
+            told = (error.field, error.found, error.expected, error.action)
+            raise UserError(file, *told) from None
+
+
+def read_given(path: Path, drafter: PublishedDrafter, settings: AdapterSettings) -> Given:
+    """The adapter in a file: what it says of itself decides whether it is one of our own.
+
+    Raises `UserError` for any other file than the published one: its size is looked at first.
+    """
+    if "spec" in read_metadata(path):
+        tensors, metadata = read_adapter(path)
+        return Given(tensors, read_spec(path, metadata), metadata)
+    verify_file(path, drafter.bytes, drafter.sha256)
+    return Given(own_names(path, load_tensors(path)[0]), adapter_spec(settings), None)
+
+
+def check_bound(path: Path, metadata: dict[str, str], fingerprint: str) -> None:
+    """Raise `UserError` for an adapter that says that it belongs to another target."""
+    stated = metadata.get("target_fingerprint", fingerprint)
+    if stated != fingerprint:
+        action = "It belongs to another target"
+        raise UserError(path, "metadata.target_fingerprint", stated, fingerprint, action)
 
 
 def describe(path: Path, tensors: Tensors, spec: AdapterSpec) -> dict[str, Any]:
