@@ -8,7 +8,8 @@ import numpy as np
 
 from bench import Measured
 from bench._clock import fastest
-from diffdraft.config import AdapterSettings, Profile, load_profile
+from diffdraft.config import Profile, load_profile
+from diffdraft.config_adapters import AdapterSettings
 from diffdraft.layers.lora import Adapter
 from diffdraft.targets.architecture import build, initialise
 from diffdraft.targets.load import Target, target_of

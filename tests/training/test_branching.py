@@ -4,7 +4,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from diffdraft.config import LossWeights
+from diffdraft.config_adapters import LossWeights
 from diffdraft.layers.lora import Adapter, AdapterSpec
 from diffdraft.targets.random import make_tiny_random
 from diffdraft.training import adapter as training

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diffdraft.config import ContinuationSettings
+from diffdraft.config_adapters import ContinuationSettings
 from diffdraft.decoding.native import decode_native
 from diffdraft.errors import UserError
 from diffdraft.targets.random import make_tiny_random

@@ -4,7 +4,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from diffdraft.config import AdapterSettings, OptimiserSettings, StagedAdapterSettings
+from diffdraft.config_adapters import AdapterSettings, OptimiserSettings, StagedAdapterSettings
 from diffdraft.errors import UserError
 from diffdraft.layers.lora import Adapter
 from diffdraft.targets.random import make_tiny_random

@@ -4,7 +4,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from diffdraft.config import LossWeights, TopTokenLoss
+from diffdraft.config_adapters import LossWeights, TopTokenLoss
 from diffdraft.training import top_rows
 from diffdraft.training.losses import log_probabilities, total_variation
 from diffdraft.training.objective import TopTokens, WholeRows, objective

@@ -11,6 +11,7 @@ from pydantic import Tag as Branch
 from pydantic import model_validator as validator
 
 from diffdraft import files
+from diffdraft.config_adapters import AnyAdapter, Fraction, OptimiserSettings, has_key
 from diffdraft.config_hub import (
     HubArchitecture,
     HubCorpus,
@@ -25,16 +26,6 @@ from diffdraft.prereg.reading import fit, parse_yaml, refuse
 
 Tag = Literal["primary", "replication"]
 TAGS: tuple[Tag, ...] = get_args(Tag)
-Part = Literal["attention", "mlp", "delta_net"]
-Fraction = Annotated[float, Field(gt=0, lt=1)]
-NonNegative = Annotated[float, Field(ge=0)]
-# YAML has lists only.
-Betas = Annotated[tuple[Fraction, Fraction], Field(strict=False)]
-Placement = Annotated[tuple[Part, ...], Field(strict=False, min_length=1)]
-
-
-def _has(value: Any, key: str) -> bool:
-    return key in value if isinstance(value, dict) else hasattr(value, key)
 
 
 class CorpusSettings(Strict):
@@ -91,23 +82,6 @@ class SampledCorpus(Strict):
         return self
 
 
-class OptimiserSettings(Strict):
-    """AdamW with linear warm-up; `schedule` says what the rate does after it."""
-
-    steps: PositiveInt
-    batch_size: PositiveInt
-    window: PositiveInt
-    learning_rate: PositiveFloat
-    warmup_steps: PositiveInt
-    schedule: Literal["constant", "cosine"]
-    weight_decay: NonNegative
-    betas: Betas
-    bias_correction: bool
-    clip_norm: PositiveFloat
-    checkpoint_every: PositiveInt
-    seed: int
-
-
 class Architecture(HubArchitecture):
     """All text settings of a Qwen3.5 model, by the names of its config.json."""
 
@@ -139,101 +113,20 @@ class PackagedTarget(Strict):
     licence: str
 
 
-class LossWeights(Strict):
-    """Weights of total variation (raw L1) and reverse KL."""
-
-    tv: NonNegative
-    kl: NonNegative
-
-
-class TopTokenLoss(Strict):
-    """Weights of raw L1 and forward KL; the teacher's `top_tokens` count singly."""
-
-    top_tokens: PositiveInt
-    tv: NonNegative
-    forward_kl: NonNegative
-
-
-def _loss_kind(value: Any) -> str:
-    return "<top>" if _has(value, "top_tokens") else "<whole>"
-
-
-AnyLoss = Annotated[
-    Annotated[LossWeights, Branch("<whole>")] | Annotated[TopTokenLoss, Branch("<top>")],
-    Discriminator(_loss_kind),
-]
-
-
-class ContinuationSettings(Strict):
-    """How many training windows the target writes itself, and after how many prompt tokens."""
-
-    windows: PositiveInt
-    prompt_tokens: PositiveInt
-
-
-class AdapterSettings(Strict):
-    """One drafter adapter: its shape, where it sits, and how it is trained."""
-
-    block_size: Annotated[int, Field(ge=2)]
-    rank: PositiveInt
-    alpha: PositiveFloat
-    init_std: PositiveFloat
-    placement: Placement
-    layout: Literal["suffix", "every_block"]
-    corruption: Literal["uniform", "full"]
-    continuations: ContinuationSettings | None
-    loss: AnyLoss
-    optimiser: OptimiserSettings
-
-    @validator(mode="after")
-    def continuations_have_room(self) -> Self:
-        """A prompt as long as the window would leave the target nothing to write."""
-        window = self.optimiser.window
-        if self.continuations and self.continuations.prompt_tokens >= window:
-            found = self.continuations.prompt_tokens
-            raise refuse("continuations.prompt_tokens", found, f"less than the window of {window}")
-        return self
-
-    def block_size_at(self, step: int) -> int:
-        """Block size that a step trains, counted from 0."""
-        return self.block_size
-
-
-class StagedAdapterSettings(AdapterSettings):
-    """An adapter whose first steps train blocks of another size than the last ones.
-
-    (As the published drafter: block size 4 for four fifths of its steps, then 8.)
-    """
-
-    first_block_size: Annotated[int, Field(ge=2)]
-    first_steps: PositiveInt
-
-    @validator(mode="after")
-    def both_stages_train(self) -> Self:
-        """There are steps left for the second stage."""
-        if self.first_steps >= self.optimiser.steps:
-            found = f"less than optimiser.steps, {self.optimiser.steps}"
-            raise refuse("first_steps", self.first_steps, found)
-        return self
-
-    def block_size_at(self, step: int) -> int:
-        """Block size that a step trains, counted from 0."""
-        return self.first_block_size if step < self.first_steps else self.block_size
-
-
-AnyAdapter = Annotated[
-    Annotated[AdapterSettings, Branch("<plain>")]
-    | Annotated[StagedAdapterSettings, Branch("<staged>")],
-    Discriminator(lambda value: "<staged>" if _has(value, "first_steps") else "<plain>"),
-]
-
-
 def _target_kind(value: Any) -> str:
-    return "packaged" if _has(value, "chunks") else "hub" if _has(value, "repo") else "trained"
+    return (
+        "packaged" if has_key(value, "chunks") else "hub" if has_key(value, "repo") else "trained"
+    )
 
 
 def _corpus_kind(value: Any) -> str:
-    return "sampled" if _has(value, "openings") else "hub" if _has(value, "dataset") else "embedded"
+    return (
+        "sampled"
+        if has_key(value, "openings")
+        else "hub"
+        if has_key(value, "dataset")
+        else "embedded"
+    )
 
 
 AnyTarget = Annotated[

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from diffdraft.config import AdapterSettings
+from diffdraft.config_adapters import AdapterSettings
 from diffdraft.drafters.noise import random_key
 from diffdraft.errors import UserError
 from diffdraft.layers.chunked import chunked_hidden

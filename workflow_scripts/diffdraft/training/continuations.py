@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diffdraft.config import ContinuationSettings
+from diffdraft.config_adapters import ContinuationSettings
 from diffdraft.errors import UserError
 from diffdraft.targets.writing import greedy, write
 

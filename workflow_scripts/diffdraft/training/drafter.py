@@ -5,7 +5,8 @@ from typing import Any
 
 from diffdraft import files, provenance
 from diffdraft.code_digest import code_digest
-from diffdraft.config import AdapterSettings, Profile
+from diffdraft.config import Profile
+from diffdraft.config_adapters import AdapterSettings
 from diffdraft.drafters.noise import random_key
 from diffdraft.layers.adapter_file import save_adapter
 from diffdraft.layers.lora import Adapter

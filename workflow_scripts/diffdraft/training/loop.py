@@ -20,7 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 from diffdraft import files
-from diffdraft.config import OptimiserSettings
+from diffdraft.config_adapters import OptimiserSettings
 from diffdraft.errors import UserError
 from diffdraft.layers.tensors import Tensors, load_tensors, save_tensors
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from diffdraft.config import LossWeights, TopTokenLoss
+from diffdraft.config_adapters import LossWeights, TopTokenLoss
 from diffdraft.layers.walk import head, text_model
 from diffdraft.training import top_rows
 from diffdraft.training.losses import reverse_kl, total_variation

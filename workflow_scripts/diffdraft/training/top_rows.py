@@ -14,7 +14,7 @@ import mlx.core as mx
 import numpy as np
 
 from diffdraft import backend
-from diffdraft.config import TopTokenLoss
+from diffdraft.config_adapters import TopTokenLoss
 from diffdraft.layers.walk import text_model
 from diffdraft.training.top_tokens import SMALLEST, TINIEST
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from diffdraft.config import TopTokenLoss
+from diffdraft.config_adapters import TopTokenLoss
 from diffdraft.training.losses import log_probabilities
 
 # The rest never counts as less than this: below it, what is left of 1 in float32 is rounding.
