@@ -110,6 +110,7 @@ def write_profile(path: Path, drafter: Path) -> Path:
     for adapter in values["adapters"].values():
         adapter["block_size"] = 4
         adapter["optimiser"] |= {"steps": 3, "window": WINDOW, "checkpoint_every": 2}
+    values["adapters"]["primary"] |= {"first_block_size": 2, "first_steps": 2}
     files.write_text(path, yaml.safe_dump(values))
     write_drafter(drafter, load_profile(path))
     published = {"bytes": drafter.stat().st_size, "sha256": files.sha256_file(drafter)}

@@ -6,6 +6,7 @@ import mlx.core as mx
 import pytest
 
 from diffdraft import files
+from diffdraft.config import load_profile
 from diffdraft.errors import UserError
 from diffdraft.hub.target import make_target
 from diffdraft.layers.adapter_file import load_adapter, save_adapter
@@ -86,6 +87,17 @@ def answers(monkeypatch):
         monkeypatch.setattr(module, "download_file", download_file)
 
     return answer
+
+
+def test_metadata_are_those_of_the_last_stage():
+    """The published drafter ended at block size 8, after 16,000 steps."""
+    published = load_profile(standin.ROOT / "config/profiles/qwen35_4b.yaml")
+    settings = published.adapters["primary"]
+    found = module.published_metadata(settings, {"sha256": "d"}, "f")
+    assert (found["block_size"], found["step"], found["seed"]) == (8, 16000, 20260903)
+    assert [settings.block_size_at(step) for step in (0, 12799, 12800, 15999)] == [4, 4, 8, 8]
+    replication = published.adapters["replication"]
+    assert [replication.block_size_at(step) for step in (0, 399)] == [4, 4]
 
 
 def test_by_address(source, profile, answers):

@@ -1,3 +1,4 @@
+import runpy
 import shutil
 import subprocess
 import sys
@@ -84,7 +85,10 @@ def test_the_published_profile_is_explained():
         "hf download unsloth/Qwen3.5-4B-Base --revision 61541fe4aed37b6a1e615edd5cbf5a3f660312b1",
         "hf download Salesforce/wikitext --revision b08601e04326c79dfdd32d625aee71d232d685c3",
         "8.4 GB for the weights",
-        "8.9 GB at the peak while decoding, as published (Apple M4 Max",
+        "memory: decoding in bfloat16: 8.9 GB at the peak, as published (Apple M4 Max",
+        # 4,205,751,296 parameters of 4 and 2 bytes; of 2, and four times 84,966,094 bytes.
+        "memory: runs precision and cost of act4s: 25.2 GB of weights, ",
+        "memory: training: 8.8 GB of weights, ",
         "training primary: 6.2 h (16,000 steps of 1.4 s)",
         "were its sample that of tiny",
         "84,966,094 bytes, licence: none declared",
@@ -92,6 +96,62 @@ def test_the_published_profile_is_explained():
         assert words in text, (words, text)
     given = Given(adapter="x")
     assert "training primary" not in "\n".join(module.explain(profile, given, PREREG))
+
+
+def told_of_adapter(profile, adapter):
+    lines = module.explain(profile, Given(adapter=adapter), PREREG)
+    return next(line for line in lines if line.startswith("  adapter: "))
+
+
+@pytest.mark.parametrize(
+    ("adapter", "said"),
+    [
+        ("/z", "MISSING: /z: file: found nothing there; expected an adapter, such as "),
+        (".", "MISSING: .: file: found nothing there; "),
+        ("http://example.org/z", "MISSING: http://example.org/z: address: found http; "),
+        ("https://example.org/z", "https://example.org/z, to be verified"),
+        (__file__, f"{__file__}, to be verified"),
+        ("committed", "the committed one"),
+        (None, "trained here; "),
+    ],
+)
+def test_what_is_told_of_the_adapter(profile, adapter, said):
+    assert told_of_adapter(profile, adapter).startswith(f"  adapter: {said}")
+
+
+@pytest.mark.parametrize("study", ["act4s", "paired_timing", "rprm"])
+def test_a_plan_without_a_sample_names_the_command(profile, study):
+    told = "\n".join(module.explain(profile, Given(), PREREG))
+    command = f"workflow_scripts/amend.py {PREREG}/{study}.yaml --reason TEXT --seen TEXT "
+    assert f"{command}--change samples.standin YAML --change models.standin YAML" in told
+
+
+def test_the_named_command_is_one(profile):
+    """Its options are those of the script."""
+    words = module.amendment(PREREG / "act4s.yaml", "standin").split()
+    script = runpy.run_path(str(standin.ROOT / words[0]))
+    args = script["parser"]().parse_args(words[1:])
+    assert args.change == [["samples.standin", "YAML"], ["models.standin", "YAML"]]
+
+
+def test_an_estimate_takes_the_sample_of_tiny(profile, planned):
+    """Whatever other profiles a plan has."""
+    plan = yaml.safe_load((planned / "act4s.yaml").read_text())
+    for section in ("samples", "models"):
+        plan[section]["aaa"] = plan[section].pop("standin")
+    plan["samples"]["aaa"] = {**plan["samples"]["aaa"], "tokens": 100_000}
+    (planned / "act4s.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))
+    before, after = (
+        [line for line in module.explain(profile, Given(), folder) if "decoding of act4s" in line]
+        for folder in (PREREG, planned)
+    )
+    assert before == after and "were its sample that of tiny" in before[0]
+
+
+def test_a_plan_that_is_none_is_told(profile, planned):
+    (planned / "act4s.yaml").write_text("study: act4s\n")
+    told = "\n".join(module.explain(profile, Given(), planned))
+    assert "plan of act4s: MISSING: " in told and "decoding of act4s: not estimated: " in told
 
 
 def test_generated_tokens_are_those_of_the_runs():

@@ -105,6 +105,18 @@ def test_no_end_of_text(model, source, build):
     )
 
 
+@pytest.mark.parametrize("content", ["[1]", '{"eos_token": {}}', '{"eos_token": 3}', "{}"])
+def test_tokenizer_settings_of_another_shape(model, source, build, content):
+    (model / "tokenizer_config.json").write_text(content)
+    said = refused(build, source / "text", target=model)
+    assert "tokenizer_config.json: " in said and "found " in said
+
+
+def test_a_tokenizer_that_is_none(model, source, build):
+    (model / "tokenizer.json").write_text("[1]")
+    assert "tokenizer.json: file: found " in refused(build, source / "text", target=model)
+
+
 def test_full_disk_leaves_nothing(source, build, monkeypatch, tmp_path):
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -12,6 +12,7 @@ from diffdraft.prereg.reading import refuse
 Split = Literal["train", "dev", "extract", "prompts"]
 Revision = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+BYTES = {"float32": 4, "bfloat16": 2}
 
 
 def check_all_splits(names: Collection[str]) -> None:
@@ -20,7 +21,7 @@ def check_all_splits(names: Collection[str]) -> None:
         raise refuse("splits", ", ".join(names), ", ".join(get_args(Split)))
 
 
-class Slice(Strict):
+class PartSettings(Strict):
     """The first windows of one part of a data set, at most so many."""
 
     part: str
@@ -40,7 +41,7 @@ class HubCorpus(Strict):
     revision: Revision
     min_characters: PositiveInt
     window: PositiveInt
-    splits: dict[Split, Slice]
+    splits: dict[Split, PartSettings]
 
     @validator(mode="after")
     def splits_cover_all(self) -> Self:
@@ -106,4 +107,4 @@ class HubTarget(Strict):
     @property
     def weight_bytes(self) -> int:
         """Bytes of the text model's weights in the pinned dtype."""
-        return self.parameters * {"float32": 4, "bfloat16": 2}[self.dtype]
+        return self.parameters * BYTES[self.dtype]

@@ -33,15 +33,9 @@ def download(
     """
     if not cached_snapshot(repo, revision, f"{kind}s").is_dir():
         check_room(cache_folder(), n_bytes)
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.utils import logging
-
-    logging.set_verbosity_error()  # every one of its retries would be a line of its own
     try:
         with full_disk_told(cache_folder()):
-            found = snapshot_download(
-                repo, revision=revision, repo_type=kind, allow_patterns=list(patterns)
-            )
+            return _fetched(repo, revision, patterns, kind)
     except UserError:
         raise
     # What a network can raise is not to be listed: it depends on the client below the client.
@@ -49,4 +43,14 @@ def download(
         said = f"{type(error).__name__} {error}".splitlines()[0]
         fetch = f"Where there is a network, fetch it by: {command(repo, revision, kind, include)}"
         raise UserError(repo, "hub", said, f"the snapshot {revision}", fetch) from None
+
+
+def _fetched(repo: str, revision: str, patterns: Sequence[str], kind: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.utils import logging
+
+    logging.set_verbosity_error()  # every one of its retries would be a line of its own
+    found = snapshot_download(
+        repo, revision=revision, repo_type=kind, allow_patterns=list(patterns)
+    )
     return Path(found)

@@ -7,19 +7,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from diffdraft.config import AdapterSettings, HubCorpus, HubTarget, Profile, of_kind
+from diffdraft.config import HubCorpus, HubTarget, Profile, of_kind
+from diffdraft.config_adapters import AdapterSettings
+from diffdraft.config_hub import BYTES
 from diffdraft.disk import existing
 from diffdraft.errors import UserError
 from diffdraft.hub.download import command
 from diffdraft.hub.rows import parquet_of, part_files
 from diffdraft.hub.snapshot import cache_folder, cached_snapshot, check_model
+from diffdraft.hub.web_file import check_scheme, is_address
 from diffdraft.prereg.amendments import load_amended_plan
+from diffdraft.prereg.planned_profile import require_sample
+from diffdraft.prereg.registry import STUDIES
 from diffdraft.prereg.schema import DecodingSample, Plan
 from diffdraft.studies.act4s.design import designs
 
 GB = 1e9
-STUDIES = ("act4s", "paired_timing", "rprm")
-FREEZE = "Give the plan, or an amendment of it, a sample and freeze it: workflow_scripts/freeze.py"
+# Whose sample an estimate takes where a plan has none of the profile.
+PLANNED = "tiny"
+COMMITTED = "committed"
 
 
 class Given(NamedTuple):
@@ -64,13 +70,14 @@ def refuse_missing(profile: Profile, given: Given, prereg: Path, studies: tuple[
 def explain(profile: Profile, given: Given, prereg: Path) -> Iterator[str]:
     """Lines that tell what a run needs: what is there and missing, disk, memory and time."""
     yield f"What a run of the profile {profile.name} needs:"
-    found = needs(profile, given, prereg, STUDIES)
-    for need in found:
+    found = needs(profile, given, prereg, tuple(STUDIES))
+    adapter = _need("adapter", lambda: _adapter(profile, given.adapter))
+    for need in (*found, adapter):
         told = f"MISSING: {need.error}" if need.error else need.said
         yield f"  {need.name}: {told}"
-    yield f"  adapter: {_adapter(profile, given.adapter)}"
     yield f"  disk: {_disk(profile, found[0])}"
-    yield f"  memory: {_memory(profile)}"
+    for line in _memory(profile):
+        yield f"  memory: {line}"
     for line in _times(profile, given, prereg):
         yield f"  time: {line}"
 
@@ -125,18 +132,33 @@ def _installed(package: str) -> bool:
 
 
 def _sample(profile: Profile, file: Path) -> str:
-    if profile.name not in load_amended_plan(file).samples:
-        found, expected = "nothing", "how much to measure"
-        raise UserError(file, f"samples.{profile.name}", found, expected, FREEZE)
+    load_amended_plan(file)  # one that is no plan is told as that
+    try:
+        require_sample(file, profile.name)
+    except UserError as error:
+        told = (error.field, error.found, error.expected)
+        raise UserError(file, *told, f"Amend it by: {amendment(file, profile.name)}") from None
     return f"{file}, with a sample for it"
+
+
+def amendment(plan: Path, profile: str) -> str:
+    """The shape of the command that plans a study for a profile."""
+    changes = " ".join(f"--change {key}.{profile} YAML" for key in ("samples", "models"))
+    return f"workflow_scripts/amend.py {plan} --reason TEXT --seen TEXT {changes}"
 
 
 def _adapter(profile: Profile, source: str | None) -> str:
     drafter = _target(profile).drafter
-    if source is not None:
-        return f"{source}, to be verified and bound to the target"
     name = f"{drafter.file}, {drafter.bytes:,} bytes, licence: {drafter.licence}"
-    return f"trained here; --config adapter=FILE-OR-URL takes the published one ({name})"
+    if source is None:
+        return f"trained here; --config adapter=FILE-OR-URL takes the published one ({name})"
+    if source == COMMITTED:
+        return "the committed one"
+    if is_address(source):
+        check_scheme(source)
+    elif not Path(source).is_file():
+        raise UserError(source, "file", "nothing there", f"an adapter, such as {name}")
+    return f"{source}, to be verified and bound to the target"
 
 
 def _disk(profile: Profile, model: Need) -> str:
@@ -147,11 +169,19 @@ def _disk(profile: Profile, model: Need) -> str:
     return f"{_target(profile).weight_bytes / GB:.1f} GB for the weights; {free} in {place}"
 
 
-def _memory(profile: Profile) -> str:
-    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB
-    published = _target(profile).published
-    peak = f"{published.peak_bytes / GB:.1f} GB at the peak while decoding"
-    return f"{peak}, as published ({published.machine}); {here:.0f} GB here"
+def _memory(profile: Profile) -> Iterator[str]:
+    """What each kind of step takes; where nothing is published, what it holds at least."""
+    target, here = _target(profile), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    published, drafter = target.published, target.drafter.bytes
+    weights, both = target.weight_bytes, target.parameters * sum(BYTES.values())
+    yield f"{here / GB:.0f} GB here"
+    peak, machine = f"{published.peak_bytes / GB:.1f} GB at the peak", published.machine
+    yield f"decoding in {target.dtype}: {peak}, as published ({machine})"
+    said = "of weights, which are timed side by side in " + " and ".join(BYTES)
+    yield f"runs precision and cost of act4s: {both / GB:.1f} GB {said}, and what decoding adds"
+    # Weights in float32, their gradient and its two moments are as large as the file each.
+    said = "of weights, drafter, gradient and moments, and the activations of a step"
+    yield f"training: {(weights + 4 * drafter) / GB:.1f} GB {said}; no peak is published"
 
 
 def _times(profile: Profile, given: Given, prereg: Path) -> Iterator[str]:
@@ -163,7 +193,9 @@ def _times(profile: Profile, given: Given, prereg: Path) -> Iterator[str]:
     control = _training(profile.adapters["primary"], rates.training_seconds_per_step)
     yield f"training the shuffled control of act4s: {control}"
     yield f"position tables of rprm: {_hours(rates.extraction_seconds)} an adapter"
-    yield _decoding(profile, load_amended_plan(prereg / "act4s.yaml"))
+    plan = prereg / "act4s.yaml"
+    decoding = _need("decoding of act4s", lambda: _decoding(profile, load_amended_plan(plan)))
+    yield f"{decoding.name}: {decoding.said or f'not estimated: {decoding.error}'}"
 
 
 def _training(settings: AdapterSettings, seconds: float) -> str:
@@ -173,13 +205,11 @@ def _training(settings: AdapterSettings, seconds: float) -> str:
 
 def _decoding(profile: Profile, plan: Plan) -> str:
     rates = _target(profile).published
-    name = profile.name if profile.name in plan.samples else min(plan.samples)
+    name = profile.name if profile.name in plan.samples else PLANNED
     tokens = generated(plan.sample_of(DecodingSample, name, "act4s"))
     basis = f"{tokens:,} tokens at {rates.native_tokens_per_second} a second"
     assumed = "" if name == profile.name else f", were its sample that of {name}"
-    return (
-        f"decoding of act4s: {_hours(tokens / rates.native_tokens_per_second)} ({basis}{assumed})"
-    )
+    return f"{_hours(tokens / rates.native_tokens_per_second)} ({basis}{assumed})"
 
 
 def generated(sample: DecodingSample) -> int:

@@ -13,11 +13,11 @@ from tokenizers import Tokenizer
 
 from diffdraft import files
 from diffdraft.arrays import save_array
-from diffdraft.config_hub import HubCorpus, Slice
+from diffdraft.config_hub import HubCorpus, PartSettings
 from diffdraft.errors import UserError
 from diffdraft.hub.download import download
 from diffdraft.hub.rows import long_rows, parquet_of, part_files
-from diffdraft.hub.snapshot import check_origin
+from diffdraft.hub.snapshot import check_origin, read_settings
 from diffdraft.hub.target import described
 
 
@@ -36,11 +36,6 @@ def build_text(
     folder = text or fetched(corpus)
     origin = check_origin(folder, corpus.dataset, corpus.revision)
     tokenizer, end = load_tokenizer(target, vocab_size)
-    record: dict[str, object] = {
-        "settings": corpus.model_dump(),
-        "revision": origin.revision,
-        "revision_known_by": origin.known_by,
-    }
     parts = {piece.part: part_files(folder, corpus, piece.part) for piece in corpus.splits.values()}
     splits = {}
     for name, piece in corpus.splits.items():
@@ -51,8 +46,14 @@ def build_text(
             raise UserError(folder, f"splits.{name}", found, "one window or more")
         save_array(out / f"{name}.npy", stream)
         splits[name] = {"part": piece.part, "tokens": len(stream)}
-    hashes = {path.name: described(path) for path in chain(*parts.values())}
-    files.write_json(out / "corpus.json", {**record, "splits": splits, "files": hashes})
+    record = {
+        "settings": corpus.model_dump(),
+        "revision": origin.revision,
+        "revision_known_by": origin.known_by,
+        "splits": splits,
+        "files": {path.name: described(path) for path in chain(*parts.values())},
+    }
+    files.write_json(out / "corpus.json", record)
 
 
 def fetched(corpus: HubCorpus) -> Path:
@@ -66,10 +67,14 @@ def load_tokenizer(target: Path, vocab_size: int) -> tuple[Tokenizer, int]:
 
     Raises `UserError` if there is no such token, or more ids than rows of the embedding.
     """
-    tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
+    file = target / "tokenizer.json"
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises no narrower one
+        raise UserError(file, "file", f"{error}", "a tokenizer") from None
     file = target / "tokenizer_config.json"
-    name = files.read_json(file).get("eos_token")
-    name = name["content"] if isinstance(name, dict) else name
+    name = read_settings(file).get("eos_token")
+    name = name.get("content") if isinstance(name, dict) else name
     end = tokenizer.token_to_id(name) if isinstance(name, str) else None
     if end is None:
         raise UserError(file, "eos_token", name, "a token of tokenizer.json")
@@ -79,9 +84,9 @@ def load_tokenizer(target: Path, vocab_size: int) -> tuple[Tokenizer, int]:
 
 
 def token_stream(
-    rows: Iterator[str], tokenizer: Tokenizer, end: int, piece: Slice, window: int
+    rows: Iterator[str], tokenizer: Tokenizer, end: int, piece: PartSettings, window: int
 ) -> np.ndarray:
-    """The tokens [n * window] of whole windows, as many as the slice has; reads no more."""
+    """The tokens [n * window] of whole windows, as many as the settings ask for; reads no more."""
     ids: list[int] = []
     for row in rows:
         if len(ids) >= piece.windows * window:

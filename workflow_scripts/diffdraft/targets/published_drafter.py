@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from diffdraft import files
-from diffdraft.config import AdapterSettings, HubTarget, Profile, of_kind
+from diffdraft.config import HubTarget, Profile, of_kind
+from diffdraft.config_adapters import AdapterSettings
 from diffdraft.config_hub import HubArchitecture, PublishedDrafter
 from diffdraft.errors import UserError
 from diffdraft.hub.web_file import download_file, is_address, verify_file
