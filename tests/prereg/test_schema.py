@@ -6,7 +6,16 @@ import json
 import pytest
 
 from diffdraft.errors import UserError
-from diffdraft.prereg.schema import export, load_plan, parse_plan
+from diffdraft.prereg.adapter_evidence import ADAPTERS
+from diffdraft.prereg.history import PUBLISHED
+from diffdraft.prereg.registry import STUDIES as STUDIES_WITH_CODE
+from diffdraft.prereg.schema import (
+    RESERVED_PROFILES,
+    RESERVED_STUDIES,
+    export,
+    load_plan,
+    parse_plan,
+)
 
 from .examples import PREREG, STUDIES, parse_dict, plan_dict, plan_text
 
@@ -16,6 +25,19 @@ def test_the_committed_plans_load(study):
     plan = load_plan(PREREG / f"{study}.yaml")
     assert plan.study == study
     assert len(plan.sha256) == 64
+
+
+def test_no_study_and_no_profile_has_the_name_of_another_folder_of_results():
+    """The audit reads these folders otherwise, or not at all."""
+    assert ADAPTERS in RESERVED_STUDIES and PUBLISHED in RESERVED_PROFILES
+    assert not {*RESERVED_STUDIES} & STUDIES_WITH_CODE.keys()
+    for study in RESERVED_STUDIES:
+        assert f"study: found {study}; expected another" in refusal(plan_dict() | {"study": study})
+    for profile in RESERVED_PROFILES:
+        plan = plan_dict()
+        for key in ("samples", "models"):
+            plan[key] = plan[key] | {profile: plan[key]["tiny"]}
+        assert f"samples: found {profile}; expected another" in refusal(plan)
 
 
 def test_the_exported_schema_agrees_with_the_models():

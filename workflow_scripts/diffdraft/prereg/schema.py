@@ -167,6 +167,9 @@ def _sample_kind(value: Any) -> str:
     return "decoding" if "token_counts" in keys else "prompts"
 
 
+# Folders of results/PROFILE and results that hold no rows, so that no study, no profile has them.
+RESERVED_STUDIES, RESERVED_PROFILES = ("adapters",), ("published",)
+
 SAID: dict[type, str] = {
     WindowSample: "a sample of windows",
     PromptSample: "a sample of prompts",
@@ -279,6 +282,15 @@ class Plan(Strict):
             raise refuse("verdicts", "no `otherwise` at the end", "a last entry `otherwise`")
         if any(isinstance(rule, Otherwise) for rule in earlier):
             raise refuse("verdicts", "an `otherwise` before the end", "only a last one")
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_free(self) -> "Plan":
+        if self.study in RESERVED_STUDIES:
+            raise refuse("study", self.study, "another name: results/PROFILE has such a folder")
+        for profile in self.samples:
+            if profile in RESERVED_PROFILES:
+                raise refuse("samples", profile, "another name: results has such a folder")
         return self
 
     @model_validator(mode="after")
