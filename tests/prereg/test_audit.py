@@ -8,7 +8,7 @@ import yaml
 
 from diffdraft import files, git
 from diffdraft.errors import UserError
-from diffdraft.prereg import audit, evidence, history, ledger
+from diffdraft.prereg import audit, audit_evidence, evidence, history, ledger
 from diffdraft.prereg.amendments import Change
 from diffdraft.prereg.freezing import amend
 from diffdraft.prereg.reading import fit
@@ -282,7 +282,7 @@ def test_a_manifest_that_does_not_agree_fails(repository, edit, field):
     repository.edit_json("MANIFEST.json", edit)
     plan = evidence.registered(repository.prereg, STUDY)
     with pytest.raises(UserError, match=rf"MANIFEST\.json: .*{field}"):
-        audit.check_manifest(plan, "tiny", repository.results)
+        audit_evidence.check_manifest(plan, "tiny", repository.results)
 
 
 def test_a_file_too_many_or_too_few_fails(repository):
@@ -525,7 +525,7 @@ def test_an_unexpected_error_in_a_check_is_a_failure(repository, monkeypatch):
     def broken(*arguments: object) -> str:
         raise KeyError("a key\nand a line")
 
-    monkeypatch.setattr(audit, "check_manifest", broken)
+    monkeypatch.setattr(audit_evidence, "check_manifest", broken)
     details = repository.failures()
     assert details.keys() == {"manifest"}
     assert "KeyError" in details["manifest"]

@@ -5,9 +5,11 @@ import shutil
 import subprocess
 
 import pytest
+from pydantic import create_model
 
 from diffdraft import files
-from diffdraft.prereg import audit
+from diffdraft.config import Profile
+from diffdraft.prereg import adapter_profile, audit
 
 from .adapters import ADAPTERS, TAGS, Trained
 
@@ -40,6 +42,33 @@ def test_an_honest_history_passes(kept):
 def test_the_profile_may_change_later(kept):
     kept.change_profile()
     assert kept.failures() == {}
+
+
+def with_setting(monkeypatch, **default):
+    """Today's profile with a setting that was not there when the adapters were trained."""
+    grown = create_model("Profile", __base__=Profile, dropout=(float, default.get("value", ...)))
+    monkeypatch.setattr(adapter_profile, "Profile", grown)
+
+
+def test_a_profile_that_this_code_cannot_read_cannot_be_told(kept, monkeypatch):
+    with_setting(monkeypatch)
+    finding = {f.check: f for f in audit.audit(kept.path) if f.subject == ADAPTERS}[PROFILE]
+    assert finding.outcome == audit.CANNOT_TELL
+    assert "dropout" in finding.detail and "git checkout" in finding.detail
+    assert kept.failures().keys() == {PROFILE}
+
+
+def test_a_setting_that_came_later_changes_nothing(kept, monkeypatch):
+    with_setting(monkeypatch, value=0.0)
+    assert kept.failures() == {}
+
+
+def test_another_profile_under_a_schema_that_adds_to_it_cannot_be_told(trained, monkeypatch):
+    committed_anew(trained, forge_profile)
+    with_setting(monkeypatch, value=0.0)
+    finding = {f.check: f for f in audit.audit(trained.path)}[PROFILE]
+    assert finding.outcome == audit.CANNOT_TELL
+    assert "adds settings" in finding.detail
 
 
 def test_a_shallow_clone_and_a_download_cannot_tell(kept, tmp_path):
@@ -127,7 +156,7 @@ def in_manifest(change):
         (extra_file, "primary/notes.txt"),
         (extra_adapter, "other/adapter.safetensors"),
         (missing_file, "training.csv: file: found nothing there"),
-        (missing_adapter, "files: found"),
+        (missing_adapter, "adapters: found no replication"),
         (other_bytes, "sha256: found"),
         (cut, "as its header says"),
         (other_log, "files.primary/training.csv"),
@@ -187,16 +216,18 @@ def test_training_by_later_or_unknown_code_fails(trained):
     assert "a commit of this repository" in trained.failures()[PROFILE]
 
 
-def test_another_profile_than_that_of_the_code_fails(trained):
-    def forge(folder):
-        for path in (*(folder / tag / "training.json" for tag in TAGS), folder / "MANIFEST.json"):
-            edit(path, lambda value: value.update(profile_sha256="0" * 64))
-        for tag in TAGS:
-            path = folder / tag / "training.json"
-            record = {"bytes": path.stat().st_size, "sha256": files.sha256_file(path)}
-            name = f"{tag}/training.json"
-            edit(folder / "MANIFEST.json", lambda v: v["files"].update({name: record}))  # noqa: B023
+def forge_profile(folder):
+    """Records and manifest say another profile, and agree."""
+    for path in (*(folder / tag / "training.json" for tag in TAGS), folder / "MANIFEST.json"):
+        edit(path, lambda value: value.update(profile_sha256="0" * 64))
+    for tag in TAGS:
+        path = folder / tag / "training.json"
+        record = {"bytes": path.stat().st_size, "sha256": files.sha256_file(path)}
+        name = f"{tag}/training.json"
+        edit(folder / "MANIFEST.json", lambda v: v["files"].update({name: record}))  # noqa: B023
 
-    details = committed_anew(trained, forge).failures()
+
+def test_another_profile_than_that_of_the_code_fails(trained):
+    details = committed_anew(trained, forge_profile).failures()
     assert details.keys() == {PROFILE}
     assert f"profile_sha256: found {'0' * 64}; expected" in details[PROFILE]

@@ -51,11 +51,16 @@ def test_trained_adapters_become_evidence(trained):
     assert training["started_utc"] <= training["ended_utc"]
 
 
-def test_only_those_that_were_trained(trained):
-    shutil.rmtree(trained.adapters / "replication")
+@pytest.mark.parametrize("tag", TAGS)
+def test_an_adapter_that_is_missing_is_refused_since_none_is_added_later(trained, tag):
+    shutil.rmtree(trained.adapters / tag)
+    refused(trained, f"adapters: found no {tag}; expected all of primary, replication, primary_sh")
+
+
+def test_what_a_kill_left_is_not_promoted(trained):
     (trained.adapters / ".left.1.tmp").mkdir()
     manifest = json.loads((trained.promote() / "MANIFEST.json").read_text())
-    assert set(manifest["adapters"]) == {"primary", "primary_shuffled"}
+    assert set(manifest["adapters"]) == set(TAGS)
 
 
 def test_evidence_is_never_replaced(kept):
@@ -78,7 +83,7 @@ def test_no_repository_is_refused(trained):
 
 def test_no_adapters_are_refused(trained):
     shutil.rmtree(trained.adapters)
-    refused(trained, "adapters: found none")
+    refused(trained, "adapters: found no primary, no replication, no primary_shuffled")
 
 
 def test_another_target_is_refused(trained):

@@ -6,7 +6,10 @@ from diffdraft.config import Profile
 from diffdraft.files import sha256_bytes
 
 
-def profile_digest(profile: Profile) -> str:
-    """SHA-256 of what a profile says; comments and layout of its file do not count."""
-    value = profile.model_dump(mode="json")
+def profile_digest(profile: Profile, defaults: bool = True) -> str:
+    """SHA-256 of what a profile says; comments and layout of its file do not count.
+
+    Without `defaults`, of what its file says itself: a setting that came later changes nothing.
+    """
+    value = profile.model_dump(mode="json", exclude_unset=not defaults)
     return sha256_bytes(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())

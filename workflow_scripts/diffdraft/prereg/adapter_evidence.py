@@ -8,18 +8,18 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from diffdraft import files, git
-from diffdraft.config import TAGS, Profile
+from diffdraft import files
+from diffdraft.config import TAGS
 from diffdraft.errors import UserError
 from diffdraft.prereg.criteria import Strict
 from diffdraft.prereg.ledger import Digest
 from diffdraft.prereg.manifest import MANIFEST, MeasurementRecord, Origin, origin_record
-from diffdraft.prereg.reading import fit, parse_yaml
-from diffdraft.profile_digest import profile_digest
+from diffdraft.prereg.reading import fit
 from diffdraft.weight_files import read_header, read_metadata
 
 ADAPTERS = "adapters"  # the folder, in build/PROFILE and in results/PROFILE
-ADAPTER_TAGS = (*TAGS, "primary_shuffled")
+SHUFFLED = "primary_shuffled"  # the control of act4s
+ADAPTER_TAGS = (*TAGS, SHUFFLED)
 ADAPTER, LOG, RECORD = "adapter.safetensors", "training.csv", "training.json"
 MAX_BYTES = 16_000_000  # of a file: every clone carries it for ever
 IN_THE_FILE = ("arm", "block_size", "step", "seed", "config_hash", "target_fingerprint")
@@ -75,19 +75,20 @@ def load_adapter_manifest(folder: Path) -> AdapterManifest:
 def load_trainings(folder: Path) -> dict[str, Training]:
     """`training.json` of every adapter in a folder, by tag.
 
-    Raises `UserError` for no adapter, for a file that is missing, cut, too large or not the one
-    that was trained, and for adapters of two profiles, targets or commits.
+    Raises `UserError` unless all are there, since none can be added later; for a file that is
+    missing, cut, too large or not the one that was trained; and for adapters of two profiles,
+    targets or commits.
     """
-    tags = [tag for tag in ADAPTER_TAGS if (folder / tag).is_dir()]
-    if not tags:
-        raise UserError(folder, "adapters", "none", f"one of {', '.join(ADAPTER_TAGS)}")
-    trainings = {tag: _training(folder / tag, tag) for tag in tags}
-    first = trainings[tags[0]]
+    if missing := [tag for tag in ADAPTER_TAGS if not (folder / tag).is_dir()]:
+        every = f"all of {', '.join(ADAPTER_TAGS)}"
+        raise UserError(folder, "adapters", f"no {', no '.join(missing)}", every)
+    trainings = {tag: _training(folder / tag, tag) for tag in ADAPTER_TAGS}
+    first = trainings[ADAPTER_TAGS[0]]
     for tag, training in trainings.items():
         for field in ("profile", "profile_sha256", "target_fingerprint"):
-            _same(folder / tag, field, getattr(training, field), getattr(first, field), tags[0])
+            _same(folder / tag, field, getattr(training, field), getattr(first, field), first.arm)
         commit, expected = training.provenance.git_sha, first.provenance.git_sha
-        _same(folder / tag, "provenance.git_sha", commit, expected, tags[0])
+        _same(folder / tag, "provenance.git_sha", commit, expected, first.arm)
     return trainings
 
 
@@ -112,24 +113,6 @@ def adapter_manifest(folder: Path) -> AdapterManifest:
             for tag, training in trainings.items()
         },
     )
-
-
-def check_committed_profile(repo: Path, training: Training, file: Path) -> str:
-    """Check that the code's commit holds the profile that the adapter was trained from.
-
-    Raises `UserError` for a commit that the history lacks, and for another profile.
-    """
-    commit = training.provenance.git_sha
-    if commit is None or not git.known_commit(repo, commit):
-        raise UserError(file, "git_sha", commit, "a commit of this repository")
-    path = f"config/profiles/{training.profile}.yaml"
-    content, place = git.blob(repo, commit, path), f"{path} in {commit[:12]}"
-    if content is None:
-        raise UserError(file, "profile", training.profile, f"one in the commit: {place}")
-    found = profile_digest(fit(Profile, parse_yaml(content, place), place))
-    if found != training.profile_sha256:
-        raise UserError(file, "profile_sha256", training.profile_sha256, f"{found}, of {place}")
-    return f"{path} as in {commit[:12]}"
 
 
 def _training(folder: Path, tag: str) -> Training:

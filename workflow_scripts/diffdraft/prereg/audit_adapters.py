@@ -5,6 +5,7 @@ from pathlib import Path
 
 from diffdraft.prereg import adapter_evidence, evidence, history
 from diffdraft.prereg.adapter_evidence import RECORD
+from diffdraft.prereg.adapter_profile import check_committed_profile
 from diffdraft.prereg.findings import Finding, equal, find, with_history
 from diffdraft.prereg.manifest import MANIFEST
 
@@ -51,7 +52,7 @@ def _clean(folder: Path) -> str:
 
 def _profile(repo: Path, folder: Path) -> str:
     details = [
-        adapter_evidence.check_committed_profile(repo, training, folder / tag / RECORD)
+        check_committed_profile(repo, training, folder / tag / RECORD)
         for tag, training in adapter_evidence.load_trainings(folder).items()
     ]
     return details[0]

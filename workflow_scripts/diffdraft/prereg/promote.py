@@ -8,7 +8,7 @@ from pathlib import Path
 from diffdraft import files, git
 from diffdraft.errors import UserError
 from diffdraft.prereg import evidence, history
-from diffdraft.prereg.adapter_evidence import AdapterManifest
+from diffdraft.prereg.adapter_evidence import ADAPTERS, AdapterManifest, load_adapter_manifest
 from diffdraft.prereg.evidence import Registered
 from diffdraft.prereg.manifest import (
     MANIFEST,
@@ -22,6 +22,7 @@ from diffdraft.prereg.manifest import (
     span,
     verdict_record,
 )
+from diffdraft.prereg.used_adapters import check_used
 from diffdraft.target_record import record_file, recorded_fingerprint
 
 
@@ -31,7 +32,8 @@ def promote(repo: Path, profile: str, study: str) -> Path:
     All or nothing: the folder appears complete, or not at all. Raises `UserError` for a dirty or
     missing repository, a plan that is not frozen or was frozen after the measurement began, rows
     measured from a dirty tree or by unknown code, a missing file, rows that are not as planned or
-    do not give the verdict, and evidence that is already there.
+    do not give the verdict, another adapter than the one that was committed, and evidence that is
+    already there.
     """
     source = repo / "build" / profile / "measured" / study
     destination = repo / "results" / profile / study
@@ -58,6 +60,8 @@ def promote(repo: Path, profile: str, study: str) -> Path:
         ended_utc=ended.isoformat(),
         verdict=verdict_record(verdict),
     )
+    if (committed := destination.parent / ADAPTERS).is_dir():
+        check_used(load_adapter_manifest(committed), manifest.model, measurements, source)
     copy_evidence(source, destination, manifest)
     return destination
 

@@ -5,9 +5,13 @@ from pathlib import Path
 from diffdraft import git
 from diffdraft.config import load_profile
 from diffdraft.errors import UserError
-from diffdraft.prereg import adapter_evidence, evidence
-from diffdraft.prereg.adapter_evidence import ADAPTERS, RECORD, AdapterManifest
+from diffdraft.prereg import adapter_evidence, evidence, history
+from diffdraft.prereg.adapter_evidence import ADAPTERS, RECORD, AdapterManifest, Training
+from diffdraft.prereg.adapter_profile import check_committed_profile
+from diffdraft.prereg.manifest import load_manifest, load_measurements
 from diffdraft.prereg.promote import check_absent, check_repository, copy_evidence
+from diffdraft.prereg.registry import STUDIES
+from diffdraft.prereg.used_adapters import check_used
 from diffdraft.profile_digest import profile_digest
 from diffdraft.target_record import recorded_fingerprint
 
@@ -17,8 +21,8 @@ def promote_adapters(repo: Path, profile: str) -> Path:
 
     All or nothing. Raises `UserError` for a dirty or missing repository, adapters trained from a
     dirty tree, by several commits or unknown code, from another profile or for another target than
-    those that are there, what `adapter_evidence.load_trainings` refuses, and evidence that is
-    already there.
+    those that are there, what `adapter_evidence.load_trainings` refuses, others than those that a
+    study in results was measured with, and evidence that is already there.
     """
     build, destination = repo / "build" / profile, repo / "results" / profile / ADAPTERS
     source = build / ADAPTERS
@@ -30,8 +34,9 @@ def promote_adapters(repo: Path, profile: str) -> Path:
     for tag, training in adapter_evidence.load_trainings(source).items():
         file = source / tag / RECORD
         evidence.check_clean(training.provenance, file)
-        adapter_evidence.check_committed_profile(repo, training, file)
+        _check_committed_profile(repo, training, file)
         _check_ancestor(repo, str(training.provenance.git_sha), file)
+    _check_studies(destination.parent, manifest)
     copy_evidence(source, destination, manifest)
     return destination
 
@@ -53,6 +58,21 @@ def _check_target(build: Path, manifest: AdapterManifest, source: Path) -> None:
             raise UserError(
                 source / tag, "target_fingerprint", adapter.target_fingerprint, expected
             )
+
+
+def _check_committed_profile(repo: Path, training: Training, file: Path) -> None:
+    try:
+        check_committed_profile(repo, training, file)
+    except history.Untold as untold:
+        raise UserError(file, "profile", untold.why, "one that can be compared") from None
+
+
+def _check_studies(results: Path, manifest: AdapterManifest) -> None:
+    """Evidence that is there already stays: it must not be of other adapters than these."""
+    for name, study in STUDIES.items():
+        if (folder := results / name).is_dir():
+            model, measurements = load_manifest(folder).model, load_measurements(folder, study)
+            check_used(manifest, model, measurements, folder)
 
 
 def _check_ancestor(repo: Path, commit: str, file: Path) -> None:
