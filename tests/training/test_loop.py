@@ -145,6 +145,27 @@ def test_stages_train_one_block_size_after_the_other():
         assert (found == expected) == (step < 2)
 
 
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"block_size": 5}, "a divisor of the window, 16"),
+        ({"block_size": 15, "layout": "suffix"}, "at most the window of 16 less 2"),
+        ({"loss": {"tv": 0.0, "kl": 0.0}}, "a weight above 0"),
+        ({"loss": {"top_tokens": 4, "tv": 0.0, "forward_kl": 0.0}}, "a weight above 0"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_with_the_profile(changes, match):
+    with pytest.raises(ValueError, match=match):
+        settings(**changes)
+
+
+@pytest.mark.parametrize(("first", "match"), [(5, "a divisor of"), (8, "another than block_size")])
+def test_a_first_stage_that_cannot_be_trained(first, match):
+    values = settings(block_size=8).model_dump()
+    with pytest.raises(ValueError, match=match):
+        StagedAdapterSettings(**values, first_block_size=first, first_steps=2)
+
+
 def test_stages_that_leave_no_step_for_the_last_are_refused():
     with pytest.raises(ValueError, match=f"less than optimiser.steps, {STEPS}"):
         staged(first_steps=STEPS)

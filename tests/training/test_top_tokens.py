@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from diffdraft.config_adapters import LossWeights, TopTokenLoss
+from diffdraft.errors import UserError
 from diffdraft.training import top_rows
 from diffdraft.training.losses import log_probabilities, total_variation
 from diffdraft.training.objective import TopTokens, WholeRows, objective
@@ -105,6 +106,12 @@ def test_a_saturated_student_keeps_a_finite_gradient():
     distance = top_rows.TopRows(model.model.embed_tokens.weight, teacher, WEIGHTS)
     loss, grad = mx.value_and_grad(lambda h: distance(h)[0].sum())(100 * hidden(8))
     assert np.isfinite(loss.item()) and np.isfinite(np.array(grad)).all()
+
+
+def test_top_tokens_are_fewer_than_the_vocabulary():
+    loss = TopTokenLoss(top_tokens=VOCABULARY, tv=1.0, forward_kl=0.0)
+    with pytest.raises(UserError, match=f"top_tokens: found {VOCABULARY}; expected below"):
+        objective(make_gemma3(tied=True).model, hidden(7), loss)
 
 
 def test_form_is_chosen_by_what_serves():

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import mlx.core as mx
 
 from diffdraft.config_adapters import LossWeights, TopTokenLoss
+from diffdraft.errors import UserError
 from diffdraft.layers.walk import head, text_model
 from diffdraft.training import top_rows
 from diffdraft.training.losses import reverse_kl, total_variation
@@ -27,9 +28,15 @@ class Objective(Protocol):
 
 
 def objective(model: Any, teacher_BnJD: mx.array, loss: LossWeights | TopTokenLoss) -> Objective:
-    """The objective that a profile asks for, in the form that is fastest here."""
+    """The objective that a profile asks for, in the form that is fastest here.
+
+    Raises `UserError` for as many top tokens as the vocabulary has, or more.
+    """
     if isinstance(loss, LossWeights):
         return WholeRows(model, teacher_BnJD, loss)
+    vocabulary = text_model(model).args.vocab_size
+    if loss.top_tokens >= vocabulary:
+        raise UserError("profile", "loss.top_tokens", loss.top_tokens, f"below {vocabulary}")
     if top_rows.serves(model):
         return top_rows.TopRows(text_model(model).model.embed_tokens.weight, teacher_BnJD, loss)
     return TopTokens(model, teacher_BnJD, loss)
