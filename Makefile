@@ -59,6 +59,7 @@ lock: $(VENV)/from-lock  ## resolve pyproject.toml into the lock files and envir
 	$(call conda,requirements.lock,envs/models.yaml)
 	$(call conda,envs/analysis.lock,envs/analysis.yaml)
 	$(call conda,envs/gemma.lock,envs/gemma.yaml)
+	$(call conda,envs/hub.lock,envs/hub.yaml)
 
 clean:  ## remove build/ and Snakemake's own records; the environments stay
 	rm -rf build .snakemake
@@ -79,8 +80,16 @@ define show
 @echo "Report: $(REPORT)/$(1)/index.html"
 endef
 
+# The back end of MLX that a lock file brings. An environment holds one: they share a file.
+backend = $$(grep -ohsE '^mlx-(cpu|cuda)' $(1) | head -n 1)
+
 define install
 @if ! cmp -s $(2) $(3); then set -e; found=; \
+  has=$(call backend,$(1)/from-lock); brings=$(call backend,$(2)); \
+  if [ -n "$$has" ] && [ -n "$$brings" ] && [ "$$has" != "$$brings" ]; then \
+    echo "error: VENV: $(1): found $$has there; expected another environment for $(2), which brings $$brings" >&2; \
+    exit 3; \
+  fi; \
   for python in python3.11 python3.12 python3.13 python3.14 python3; do \
     if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; \
     then found=$$python; break; fi; \

@@ -12,7 +12,7 @@ rule fetch_corpus:
     log:
         f"{BUILD}/logs/fetch_corpus.txt",
     conda:
-        "../envs/models.yaml"
+        "../envs/hub.yaml"
     params:
         version=version("fetch_corpus.py", "corpus"),
         text=option("text"),

@@ -1,6 +1,9 @@
 """The lock files: complete, pinned by hash, tied to no index and no machine, in step."""
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -22,6 +25,7 @@ SPECIFICATIONS = {
     WHOLE: "models",
     "envs/analysis.lock": "analysis",
     "envs/gemma.lock": "gemma",
+    "envs/hub.lock": "hub",
 }
 ENTRY = re.compile(
     r"^([a-z0-9][a-z0-9-]*)==(\S+)(.*?)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.M
@@ -86,9 +90,9 @@ def test_only_the_extra_brings_the_large_packages():
 
 
 def test_linux_and_macos_are_served():
-    for lock in (WHOLE, "envs/gemma.lock"):
+    for lock in (WHOLE, "envs/gemma.lock", "envs/hub.lock"):
         assert "sys_platform == 'linux'" in entries(lock)["mlx-cpu"][0][1]
-    for lock in (WHOLE, "envs/gemma.lock", "envs/cuda.lock"):
+    for lock in (WHOLE, "envs/gemma.lock", "envs/hub.lock", "envs/cuda.lock"):
         assert "sys_platform == 'darwin'" in entries(lock)["mlx-metal"][0][1]
 
 
@@ -118,3 +122,74 @@ def test_environment_specification_has_the_locked_versions(lock):
         for name, versions in entries(lock).items()
         for version, marker in versions
     ]
+
+
+def deployed(rule_file):
+    """The environment specifications that the rules of a file name."""
+    text = (REPOSITORY / "rules" / rule_file).read_text()
+    return {Path(name).stem for name in re.findall(r'"\.\./(envs/\S+)"', text)}
+
+
+def test_every_specification_that_a_rule_names_is_there():
+    for path in (REPOSITORY / "rules").glob("*.smk"):
+        assert deployed(path.name) <= set(SPECIFICATIONS.values()), path
+
+
+@pytest.mark.parametrize(
+    ("rule_file", "extra"), [("target_packaged.smk", "gemma"), ("corpus_hub.smk", "hub")]
+)
+def test_a_rule_that_needs_an_extra_deploys_it(rule_file, extra):
+    (specification,) = deployed(rule_file)
+    lock = next(lock for lock, name in SPECIFICATIONS.items() if name == specification)
+    assert declared(extra) <= set(entries(lock))
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """The Makefile and the lock files beside an environment whose Python installs nothing."""
+    shutil.copytree(ENVS, tmp_path / "envs")
+    for name in ("Makefile", WHOLE):
+        shutil.copy(REPOSITORY / name, tmp_path / name)
+    python = tmp_path / "venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$@" >> installed\n')
+    python.chmod(0o755)
+    shutil.copy(python, python.with_name("python3.11"))
+    monkeypatch.setenv("PATH", str(python.parent), prepend=":")
+    return tmp_path
+
+
+def make(project, *words):
+    return subprocess.run(
+        ["make", *words, "VENV=venv"], cwd=project, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("installed", "words", "has", "brings"),
+    [
+        ("envs/cuda.lock", ["gemma", "LOCK=envs/cuda.lock"], "cuda", "cpu"),
+        ("envs/cuda.lock", ["hub", "LOCK=envs/cuda.lock"], "cuda", "cpu"),
+        ("envs/cuda.lock", ["gemma"], "cuda", "cpu"),
+        ("envs/cuda.lock", ["venv/from-lock"], "cuda", "cpu"),
+        (WHOLE, ["venv/from-lock", "LOCK=envs/cuda.lock"], "cpu", "cuda"),
+    ],
+)
+def test_one_back_end_is_not_installed_over_another(project, installed, words, has, brings):
+    shutil.copy(project / installed, project / "venv/from-lock")
+    os.utime(project / "venv/from-lock", (0, 0))
+    done = make(project, *words)
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error")]
+    assert done.returncode != 0
+    assert error.startswith(f"error: VENV: venv: found mlx-{has} there; expected another ")
+    assert error.endswith(f"which brings mlx-{brings}")
+    assert not (project / "installed").exists()
+
+
+@pytest.mark.parametrize("extra", ["gemma", "hub"])
+def test_an_extra_is_added_to_the_back_end_that_it_brings(project, extra):
+    shutil.copy(project / WHOLE, project / "venv/from-lock")
+    done = make(project, extra)
+    assert done.returncode == 0, done.stderr
+    assert f"--require-hashes -r envs/{extra}.lock" in (project / "installed").read_text()
+    assert (project / f"venv/from-{extra}-lock").is_file()
