@@ -10,6 +10,7 @@ import yaml
 from diffdraft.config import load_profile
 from diffdraft.errors import UserError
 from diffdraft.hub import requirements as module
+from diffdraft.hub.estimates import generated
 from diffdraft.hub.requirements import Given
 from diffdraft.prereg.schema import DecodingSample
 from tests.hub import standin
@@ -87,7 +88,7 @@ def test_the_published_profile_is_explained():
         "8.4 GB for the weights",
         "memory: decoding in bfloat16: 8.9 GB at the peak, as published (Apple M4 Max",
         # 4,205,751,296 parameters of 4 and 2 bytes; of 2, and four times 84,966,094 bytes.
-        "memory: runs precision and cost of act4s: 25.2 GB of weights, ",
+        "memory: runs precision and cost of act4s: 25.2 GB of weights in float32",
         "memory: training: 8.8 GB of weights, ",
         "training primary: 6.2 h (16,000 steps of 1.4 s)",
         "were its sample that of tiny",
@@ -109,6 +110,7 @@ def told_of_adapter(profile, adapter):
         ("/z", "MISSING: /z: file: found nothing there; expected an adapter, such as "),
         (".", "MISSING: .: file: found nothing there; "),
         ("http://example.org/z", "MISSING: http://example.org/z: address: found http; "),
+        ("https://[::1/z", "MISSING: https://[::1/z: address: found Invalid IPv6 URL; "),
         ("https://example.org/z", "https://example.org/z, to be verified"),
         (__file__, f"{__file__}, to be verified"),
         ("committed", "the committed one"),
@@ -162,7 +164,7 @@ def test_generated_tokens_are_those_of_the_runs():
     context, controls = 10 * 3 * 4 * 3 * 64, 27 * 3 * 10 * 64
     adaptive, confidence = 27 * 3 * 9 * 64, 27 * 3 * 2 * 64
     runs = (baseline, ksweep, precision, context, controls, adaptive, confidence)
-    assert module.generated(sample) == sum(runs)
+    assert generated(sample) == sum(runs)
 
 
 def test_runs_without_mlx():

@@ -8,23 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from diffdraft.config import HubCorpus, HubTarget, Profile, of_kind
-from diffdraft.config_adapters import AdapterSettings
-from diffdraft.config_hub import BYTES
 from diffdraft.disk import existing
 from diffdraft.errors import UserError
 from diffdraft.hub.download import command
+from diffdraft.hub.estimates import GB, memory, times
 from diffdraft.hub.rows import parquet_of, part_files
 from diffdraft.hub.snapshot import cache_folder, cached_snapshot, check_model
 from diffdraft.hub.web_file import check_scheme, is_address
 from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.planned_profile import require_sample
 from diffdraft.prereg.registry import STUDIES
-from diffdraft.prereg.schema import DecodingSample, Plan
-from diffdraft.studies.act4s.design import designs
 
-GB = 1e9
-# Whose sample an estimate takes where a plan has none of the profile.
-PLANNED = "tiny"
 COMMITTED = "committed"
 
 
@@ -76,9 +70,11 @@ def explain(profile: Profile, given: Given, prereg: Path) -> Iterator[str]:
         told = f"MISSING: {need.error}" if need.error else need.said
         yield f"  {need.name}: {told}"
     yield f"  disk: {_disk(profile, found[0])}"
-    for line in _memory(profile):
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    yield f"  memory: {here / GB:.0f} GB here"
+    for line in memory(_target(profile)):
         yield f"  memory: {line}"
-    for line in _times(profile, given, prereg):
+    for line in times(profile, prereg, primary_given=given.adapter is not None):
         yield f"  time: {line}"
 
 
@@ -167,60 +163,3 @@ def _disk(profile: Profile, model: Need) -> str:
     if model.error is None:
         return f"the weights are linked, not copied; {free}"
     return f"{_target(profile).weight_bytes / GB:.1f} GB for the weights; {free} in {place}"
-
-
-def _memory(profile: Profile) -> Iterator[str]:
-    """What each kind of step takes; where nothing is published, what it holds at least."""
-    target, here = _target(profile), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    published, drafter = target.published, target.drafter.bytes
-    weights, both = target.weight_bytes, target.parameters * sum(BYTES.values())
-    yield f"{here / GB:.0f} GB here"
-    peak, machine = f"{published.peak_bytes / GB:.1f} GB at the peak", published.machine
-    yield f"decoding in {target.dtype}: {peak}, as published ({machine})"
-    said = "of weights, which are timed side by side in " + " and ".join(BYTES)
-    yield f"runs precision and cost of act4s: {both / GB:.1f} GB {said}, and what decoding adds"
-    # Weights in float32, their gradient and its two moments are as large as the file each.
-    said = "of weights, drafter, gradient and moments, and the activations of a step"
-    yield f"training: {(weights + 4 * drafter) / GB:.1f} GB {said}; no peak is published"
-
-
-def _times(profile: Profile, given: Given, prereg: Path) -> Iterator[str]:
-    rates = _target(profile).published
-    yield f"estimated from the published rates, on {rates.machine}; here it may differ much"
-    for tag, settings in profile.adapters.items():
-        if not (tag == "primary" and given.adapter):
-            yield f"training {tag}: {_training(settings, rates.training_seconds_per_step)}"
-    control = _training(profile.adapters["primary"], rates.training_seconds_per_step)
-    yield f"training the shuffled control of act4s: {control}"
-    yield f"position tables of rprm: {_hours(rates.extraction_seconds)} an adapter"
-    plan = prereg / "act4s.yaml"
-    decoding = _need("decoding of act4s", lambda: _decoding(profile, load_amended_plan(plan)))
-    yield f"{decoding.name}: {decoding.said or f'not estimated: {decoding.error}'}"
-
-
-def _training(settings: AdapterSettings, seconds: float) -> str:
-    steps = settings.optimiser.steps
-    return f"{_hours(steps * seconds)} ({steps:,} steps of {seconds} s)"
-
-
-def _decoding(profile: Profile, plan: Plan) -> str:
-    rates = _target(profile).published
-    name = profile.name if profile.name in plan.samples else PLANNED
-    tokens = generated(plan.sample_of(DecodingSample, name, "act4s"))
-    basis = f"{tokens:,} tokens at {rates.native_tokens_per_second} a second"
-    assumed = "" if name == profile.name else f", were its sample that of {name}"
-    return f"{_hours(tokens / rates.native_tokens_per_second)} ({basis}{assumed})"
-
-
-def generated(sample: DecodingSample) -> int:
-    """Tokens that all runs of Act IV-S generate, warm-ups left out."""
-    total = 0
-    for name, run in designs(sample).items():
-        prompts = sample.context.passages if name == "context" else sample.prompts
-        rounds = prompts * run.repeats * len(run.contexts) * max(len(run.dtypes), 1)
-        total += rounds * len(run.arms) * sum(run.max_tokens)
-    return total
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h"

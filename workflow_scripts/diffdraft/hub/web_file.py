@@ -37,8 +37,12 @@ def is_address(source: str) -> bool:
 
 
 def check_scheme(address: str, action: str = "") -> None:
-    """Raise `UserError` for another scheme than https."""
-    if (scheme := urlsplit(address).scheme) != SCHEME:
+    """Raise `UserError` for another scheme than https, and for what is no address."""
+    try:
+        scheme = urlsplit(address).scheme
+    except ValueError as error:
+        raise UserError(address, "address", error, SCHEME, action) from None
+    if scheme != SCHEME:
         raise UserError(address, "address", scheme, SCHEME, action)
 
 
@@ -48,8 +52,8 @@ def download_file(address: str, max_bytes: int, path: Path) -> None:
     Raises `UserError` for another scheme than https, also where a redirect leads to one, an address
     that is none, an answer that is too large or cut short, no answer, or a full disk.
     """
+    check_scheme(address)
     try:
-        check_scheme(address)
         with (
             opener().open(Request(address), timeout=TIMEOUT_SECONDS) as answer,
             files.atomic(path) as temporary,
