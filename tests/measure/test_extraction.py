@@ -213,7 +213,7 @@ def edit_yaml(path, edit):
         (lambda adapter: adapter.update(placement=["mlp"]), r"metadata\.spec\.placement"),
         (lambda adapter: adapter["optimiser"].update(steps=7), r"metadata\.step"),
         (lambda adapter: adapter["optimiser"].update(seed=7), r"metadata\.seed"),
-        (lambda adapter: adapter.update(block_size=5), r"metadata\.block_size"),
+        (lambda adapter: adapter.update(block_size=6), r"metadata\.block_size"),
     ],
 )
 def test_an_adapter_other_than_the_profiles_is_refused(copy, edit, field):

@@ -288,3 +288,8 @@ def test_a_reader_who_has_seen_enough_is_no_error(constant):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+def test_the_prompt_cannot_steer_the_terminal(study, capsys):
+    text, _ = generate(capsys, study.target, prompt=f"{PROMPT} \x1b[31m")
+    assert "\x1b" not in text and "\ufffd[31m" in text

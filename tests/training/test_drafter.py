@@ -30,10 +30,10 @@ def study(tmp_path_factory):
     return folder, profile, corpus, small.write_target(folder, profile, corpus)
 
 
-def train(study, name, *flags):
+def train(study, name, *flags, tag="primary"):
     folder, profile, corpus, target = study
     out = folder / name
-    options = {"profile": profile, "tag": "primary", "corpus": corpus, "target": target}
+    options = {"profile": profile, "tag": tag, "corpus": corpus, "target": target}
     options |= {"out": out, "work": folder / "work"}  # one folder for both kinds, as it may be
     words = [word for option, value in options.items() for word in (f"--{option}", str(value))]
     run_here(["python", str(SCRIPTS / "train_adapter.py"), *words, *flags])
@@ -97,13 +97,15 @@ def test_a_run_that_goes_on_keeps_the_first_start(study, normal):
     assert provenance["start"]["git_sha"] == "0" * 40
 
 
-def test_what_training_leaves_is_what_promotion_reads(normal, shuffled, tmp_path):
+def test_what_training_leaves_is_what_promotion_reads(study, normal, shuffled, tmp_path):
     shutil.copytree(normal.parent, tmp_path / "primary")
+    replication = train(study, "replication", tag="replication")
+    shutil.copytree(replication.parent, tmp_path / "replication")
     shutil.copytree(shuffled.parent, tmp_path / "primary_shuffled")
     manifest = adapter_manifest(tmp_path)
-    assert list(manifest.adapters) == ["primary", "primary_shuffled"]
+    assert list(manifest.adapters) == ["primary", "replication", "primary_shuffled"]
     assert manifest.adapters["primary"].steps == 3
-    assert len(manifest.files) == 6
+    assert len(manifest.files) == 9
 
 
 def test_control_fits_the_target_it_was_trained_on(study, shuffled):

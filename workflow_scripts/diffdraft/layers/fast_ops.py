@@ -1,10 +1,10 @@
 """The element-wise parts of a layer, in the form that is cheap on a CPU, gradients included.
 
 MLX's CPU backend computes `exp`, and the sigmoid and SiLU built on it, at some 25 ns an element,
-the GELU at twice that,
-and the gradient of a depthwise convolution slowly. A training step spends most of its time there.
-These forms give the same values to float32 rounding. Passes without a cache (training, extraction)
-run them; decoding runs `mlx_lm`'s own operations, which it must equal bit for bit.
+the GELU at twice that, and the gradient of a depthwise convolution slowly. A training step spends
+most of its time there. These forms give the same values to float32 rounding. Training, extraction
+and text that is not timed run them; decoding runs the operations of `mlx_lm`, which it must equal
+bit for bit.
 """
 
 import math

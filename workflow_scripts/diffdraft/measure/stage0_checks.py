@@ -12,12 +12,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from diffdraft import files
 from diffdraft.config import Profile
 from diffdraft.layers.adapter_file import read_adapter
 from diffdraft.layers.chunked import chunked_logits
 from diffdraft.layers.lora import Adapter
 from diffdraft.measure.positions import Passes, full_logits, measures, run_passes
+from diffdraft.measure.shared_text import shared_text
 from diffdraft.measure.windows import WindowBatch, WindowPlan
 from diffdraft.target_record import recorded_fingerprint
 from diffdraft.targets.fingerprint import fingerprint
@@ -225,7 +225,7 @@ def data_checks(subject: Subject) -> Iterator[Check]:
     drawn = np.concatenate(
         [np.array(subject.windows.batch(i).windows_BW) for i in subject.windows.indices()]
     )
-    yield _no_text_twice(subject, drawn)
+    yield Check("data.splits", *shared_text(subject.corpus, drawn), 0)
     yield Check("data.windows", "windows are drawn once", len(np.unique(drawn, axis=0)), len(drawn))
     noise = np.array(subject.batch.noise["FULL"].ids)
     yield Check(
@@ -253,28 +253,6 @@ GROUPS: tuple[Callable[[Subject], Iterator[Check]], ...] = (
     acceptance_checks,
     data_checks,
 )
-
-
-def _no_text_twice(subject: Subject, drawn_NW: np.ndarray) -> Check:
-    """By documents where the corpus deals them out; else by the windows that are measured.
-
-    Not by windows in the first case, since the Bible tells some things twice in the same words.
-    """
-    splits = files.read_json(subject.corpus / "corpus.json")["splits"].values()
-    if all(isinstance(split.get("documents"), list) for split in splits):
-        documents = [index for split in splits for index in split["documents"]]
-        claim, found = "no document is in two splits", len(documents) - len(set(documents))
-    else:
-        train = np.load(subject.corpus / "train.npy", allow_pickle=False)
-        claim, found = "no measured window stands in the training text", _held(train, drawn_NW)
-    return Check("data.splits", claim, found, 0)
-
-
-def _held(stream: np.ndarray, windows_NW: np.ndarray) -> int:
-    """How many windows the stream holds, wherever they begin."""
-    starts = np.lib.stride_tricks.sliding_window_view(stream, windows_NW.shape[1])
-    by_first = {int(token): starts[starts[:, 0] == token] for token in set(windows_NW[:, 0])}
-    return sum(bool((by_first[int(row[0])] == row).all(axis=1).any()) for row in windows_NW)
 
 
 def _all_equal(arrays: list[np.ndarray]) -> bool:

@@ -36,7 +36,7 @@ class Teacher(NamedTuple):
     probs: np.ndarray
 
 
-class Slice(NamedTuple):
+class Found(NamedTuple):
     """Loss [R], its gradient [R, D] by the hidden states, and the largest logit."""
 
     loss_R: np.ndarray
@@ -92,7 +92,7 @@ class TopRows:
         outputs = cast(tuple[mx.array, ...], rows(student_BnJD))
         return outputs[0], outputs[1]
 
-    def _chunk(self, hidden_RD: np.ndarray, teacher: Teacher) -> "Slice":
+    def _chunk(self, hidden_RD: np.ndarray, teacher: Teacher) -> "Found":
         logits_RV = self._read_out(hidden_RD)
         largest = _absmax(logits_RV)
         log_q_RM = np.take_along_axis(logits_RV, teacher.ids, axis=-1)
@@ -106,7 +106,7 @@ class TopRows:
         grad_RD = (rest_R1 / total) * (logits_RV @ self._weight_VD)
         own_RM = pull[:, :-1] - q[:, :-1] * (all_R1 + rest_R1)
         grad_RD += np.matmul(own_RM[:, None], self._weight_VD[teacher.ids])[:, 0]
-        return Slice(loss_R, grad_RD, largest)
+        return Found(loss_R, grad_RD, largest)
 
     def _distance(
         self, log_q_RM: np.ndarray, q: np.ndarray, p: np.ndarray

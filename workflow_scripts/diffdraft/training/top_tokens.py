@@ -42,7 +42,8 @@ def bucket_loss(student: mx.array, teacher: Top, loss: TopTokenLoss) -> mx.array
 
     Merging outcomes can only bring distributions closer, so both are lower bounds of the distances
     over the whole vocabulary, and equal them where the ratio p / q is one and the same throughout
-    the rest (data processing inequality; Cover and Thomas, Theorem 2.8.1).
+    the rest (data processing inequality; Cover and Thomas, Theorem 2.8.1). The rest is what the
+    tokens leave of 1: near `SMALLEST` its own share of the gradient is coarse, below it is none.
     """
     log_q = mx.take_along_axis(log_probabilities(student), teacher.ids, axis=-1)
     p, q = teacher.probs, with_rest(mx.exp(log_q))

@@ -6,10 +6,15 @@ from itertools import groupby
 from typing import Any, NamedTuple, TextIO
 
 REPLACEMENT = "\ufffd"
-# Text of a model must not move a terminal's cursor or recolour it; line ends and tabs may stay.
+# Text must not move a terminal's cursor or recolour it; line ends and tabs may stay.
 CONTROL = {
     code: REPLACEMENT for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
 }
+
+
+def harmless(text: str) -> str:
+    """Text without control characters."""
+    return text.translate(CONTROL)
 
 
 class Marks(NamedTuple):
@@ -66,4 +71,4 @@ class MarkedText:
         return f"{self._marks.begin}{text}{self._marks.end}" if guessed and text else text
 
     def _new_text(self) -> str:
-        return str(self._detokenizer.last_segment).translate(CONTROL)
+        return harmless(str(self._detokenizer.last_segment))

@@ -12,7 +12,7 @@ from typing import TextIO
 from diffdraft.decoding.trace import Trace
 from diffdraft.measure.speculative.protocol import WARMUP_TOKENS
 from diffdraft.measure.trial import report
-from diffdraft.measure.trial.marked_text import MarkedText, Marks, marks_for
+from diffdraft.measure.trial.marked_text import MarkedText, Marks, harmless, marks_for
 from diffdraft.measure.trial.request import Trial, make_trial
 
 
@@ -47,7 +47,7 @@ def show(trial: Trial, marks: Marks, stream: TextIO) -> Trace:
     def on_commit(trace: Trace) -> None:
         nonlocal told
         if told == 0:
-            stream.write(trial.prompt)
+            stream.write(harmless(trial.prompt))
         new = trace.tokens[told:]
         told = len(trace.tokens)
         kept = [token for token in new if token not in stops]

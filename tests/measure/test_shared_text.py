@@ -1,20 +1,19 @@
 """Stage 0: no measured text was trained on, by documents or by the windows themselves."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from diffdraft.measure.stage0_checks import _no_text_twice
+from diffdraft.measure.shared_text import shared_text
 
 STREAM = np.random.default_rng(0).integers(0, 50, 400).astype(np.int32)
 
 
-def subject(folder, **splits):
+def written(folder, **splits):
     (folder / "corpus.json").write_text(json.dumps({"splits": splits}))
     np.save(folder / "train.npy", STREAM)
-    return SimpleNamespace(corpus=folder)
+    return folder
 
 
 def windows(*starts):
@@ -25,8 +24,7 @@ def windows(*starts):
 def test_documents_that_are_dealt_out(tmp_path, shared, found):
     """By the documents, though the window is one of the training text."""
     splits = {"train": {"documents": [1, 2, 3]}, "extract": {"documents": [4, *shared]}}
-    check = _no_text_twice(subject(tmp_path, **splits), windows(5))
-    assert (check.found, check.expected) == (found, 0)
+    assert shared_text(written(tmp_path, **splits), windows(5))[1] == found
 
 
 @pytest.mark.parametrize("splits", [{"train": {"documents": 7}}, {"train": {"tokens": 400}}])
@@ -34,6 +32,6 @@ def test_windows_of_a_corpus_without_documents(tmp_path, splits):
     """Wherever a window stands in the training text, its ends included."""
     other = windows(9)
     other[0, -1] += 1
-    given = subject(tmp_path, **splits)
-    assert _no_text_twice(given, other).found == 0
-    assert _no_text_twice(given, np.concatenate([other, windows(0, 131, 384)])).found == 3
+    corpus = written(tmp_path, **splits)
+    assert shared_text(corpus, other)[1] == 0
+    assert shared_text(corpus, np.concatenate([other, windows(0, 131, 384)]))[1] == 3
