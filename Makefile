@@ -36,7 +36,9 @@ test: $(VENV)/from-lock  ## lint, types and tests
 	$(VENV)/bin/mypy
 	$(VENV)/bin/snakefmt --check Snakefile rules
 	$(VENV)/bin/snakemake --lint
-	$(VENV)/bin/python -m pytest
+	@# One process a core: most tests are one thread's work, and BLAS threads would stand in its way.
+	export {OMP,MKL,OPENBLAS}_NUM_THREADS=1; \
+	  $(VENV)/bin/python -m pytest -n auto --dist loadfile
 
 bench: $(VENV)/from-lock  ## speed ratios against their bars, measured in one run (BARS=name for one)
 	PYTHONPATH=workflow_scripts $(VENV)/bin/python -m bench $(BARS)
