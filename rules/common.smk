@@ -264,16 +264,16 @@ def hold_run_lock():
         sys.exit(3)
 
 
-wildcard_constraints:
-    evidence="|".join(EVIDENCE),
-    study="|".join(STUDIES),
-    tag="|".join(TAGS),
-
-
 def refuse_unplanned():
     """Before hours are spent on a study whose plan has no sample for the profile."""
     for study in measured_studies():
         require_sample(Path(f"prereg/{study}.yaml"), PROFILE)
+
+
+wildcard_constraints:
+    evidence="|".join(EVIDENCE),
+    study="|".join(STUDIES),
+    tag="|".join(TAGS),
 
 
 onstart:

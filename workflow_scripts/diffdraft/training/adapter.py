@@ -204,9 +204,9 @@ def slot_quality(task: AdapterTask, windows_NW: np.ndarray, key: mx.array) -> di
     Corruption is `full`, the only state that drafting knows, and blocks have their last size.
     """
     batch = task.batch(mx.array(windows_NW), key, "full", task.block_size)
-    student = batch.student()
-    agreement = mx.argmax(student, axis=-1) == mx.argmax(batch.teacher, axis=-1)
-    distance = total_variation(student, batch.teacher)
+    student, teacher = batch.student(), batch.teacher
+    agreement = mx.argmax(student, axis=-1) == mx.argmax(teacher, axis=-1)
+    distance = total_variation(student, teacher)
     return {
         "tv": np.array(distance.mean(axis=(0, 1))),
         "agreement": np.array(agreement.astype(mx.float32).mean(axis=(0, 1))),

@@ -30,10 +30,11 @@ def serves(model: Any) -> bool:
 
 
 class Teacher(NamedTuple):
-    """Top tokens [R, M] of the teacher's rows and the probabilities [R, M + 1] of the buckets."""
+    """Top tokens [R, M] of some rows, probabilities [R, M + 1] of the buckets, largest logit."""
 
     ids: np.ndarray
     probs: np.ndarray
+    largest: float
 
 
 class Found(NamedTuple):
@@ -51,19 +52,17 @@ class TopRows:
         self._weight_VD, self._loss = np.array(weight_VD, copy=False), loss
         # Written again and again: fresh memory of this size costs as much as the exponentials.
         self._logits_RV = np.empty((ROWS, weight_VD.shape[0]), dtype=np.float32)
-        parts = [self._teacher(hidden) for hidden in _chunks(teacher_BnJD)]
-        teachers = [teacher for teacher, _ in parts]
-        self._teachers = [Teacher(*rows) for rows in teachers]
-        self.teacher_absmax = mx.array(max(largest for _, largest in parts))
+        self._teachers = [self._teacher(hidden) for hidden in _chunks(teacher_BnJD)]
+        self.teacher_absmax = mx.array(max(teacher.largest for teacher in self._teachers))
 
-    def _teacher(self, hidden_RD: np.ndarray) -> tuple[Teacher, float]:
+    def _teacher(self, hidden_RD: np.ndarray) -> Teacher:
         logits_RV, m = self._read_out(hidden_RD), self._loss.top_tokens
         largest = _absmax(logits_RV)
         ids_RM = np.argpartition(logits_RV, -m, axis=-1)[:, -m:]
         top_RM = np.take_along_axis(logits_RV, ids_RM, axis=-1)
         highest, total = _exponentials(logits_RV)
         probs = _with_rest(np.exp(top_RM - highest) / total)
-        return Teacher(ids_RM, np.maximum(probs, TINIEST)), largest
+        return Teacher(ids_RM, np.maximum(probs, TINIEST), largest)
 
     def _read_out(self, hidden_RD: np.ndarray) -> np.ndarray:
         logits_RV = self._logits_RV[: len(hidden_RD)]
@@ -92,7 +91,7 @@ class TopRows:
         outputs = cast(tuple[mx.array, ...], rows(student_BnJD))
         return outputs[0], outputs[1]
 
-    def _chunk(self, hidden_RD: np.ndarray, teacher: Teacher) -> "Found":
+    def _chunk(self, hidden_RD: np.ndarray, teacher: Teacher) -> Found:
         logits_RV = self._read_out(hidden_RD)
         largest = _absmax(logits_RV)
         log_q_RM = np.take_along_axis(logits_RV, teacher.ids, axis=-1)
