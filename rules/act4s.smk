@@ -40,8 +40,8 @@ rule time_act4s:
         "export {{OMP,MKL,OPENBLAS}}_NUM_THREADS={params.blas_threads};"
         " python workflow_scripts/logged.py {log} --discard {params.work}"
         " measure_act4s.py --profile {input.profile} --plan {input.plan} --run {params.run}"
-        " --target {params.target} --adapter {input.adapter} {params.options}"
-        " --out-dir {params.out} --work {params.work}"
+        " --workload {input.workload} --target {params.target} --adapter {input.adapter}"
+        " {params.options} --out-dir {params.out} --work {params.work}"
 
 
 # The run that records the drafter's confidence in every slot.

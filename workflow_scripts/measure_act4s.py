@@ -12,6 +12,7 @@ def main(args: Namespace) -> None:
     measure_planned(
         args.profile,
         args.plan,
+        args.workload,
         args.run,
         args.target,
         args.adapter,
@@ -27,6 +28,7 @@ if __name__ == "__main__":
     parser = cli.Parser(__doc__)
     parser.add_argument("--profile", type=Path, required=True)
     parser.add_argument("--plan", type=Path, required=True)
+    parser.add_argument("--workload", type=Path, required=True, help="suite of prompts")
     parser.add_argument("--run", choices=NAMES, required=True)
     parser.add_argument("--target", type=Path, required=True, help="model folder")
     parser.add_argument("--adapter", type=Path, required=True, help="adapter.safetensors")

@@ -29,6 +29,7 @@ class Study:
         windows = BATCHES * small.BATCH_SIZE
         self.rprm = small.write_plan(folder, batches=BATCHES, windows=windows)
         self.timing = write_timing_plan(folder)
+        self.workload = folder / "workloads" / "tiny.yaml"
         self.corpus = small.write_corpus(folder, N_WINDOWS)
         self.target = small.write_target(folder, self.profile, self.corpus)
         for tag in ("primary", "replication"):

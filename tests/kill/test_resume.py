@@ -94,6 +94,7 @@ def test_timing_killed_and_started_again_keeps_what_was_timed(study, tmp_path):
     command = study.command(
         "time_paired",
         plan=study.timing,
+        workload=study.workload,
         target=study.target,
         adapter=study.adapter,
         timing=tmp_path / "timing.csv",

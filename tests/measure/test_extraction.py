@@ -289,3 +289,15 @@ def test_stage0_refuses(copy, spoil):
     with pytest.raises(UserError, match=pattern):
         copy.run_stage0()
     assert not copy.stage0.exists()
+
+
+def test_every_window_begins_as_a_text_does(copy):
+    """The later part of a text too, where the corpus says what texts begin with."""
+    plan = load_plan(copy.plan)
+    bare = planned_windows(plan, "tiny", copy.corpus, 5)
+    files.write_json(copy.corpus / "corpus.json", {"start_token": 7})
+    begun = planned_windows(plan, "tiny", copy.corpus, 5)
+    for index in bare.indices():
+        plain, windows = (np.array(made.batch(index).windows_BW) for made in (bare, begun))
+        assert (windows[:, 0] == 7).all() and (windows[:, 1:] == plain[:, 1:]).all()
+    assert bare.digest() != begun.digest()

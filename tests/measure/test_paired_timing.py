@@ -26,6 +26,7 @@ from tests.decoding import parts
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILE = ROOT / "config" / "profiles" / "tiny.yaml"
+WORKLOAD = ROOT / "config" / "workloads" / "tiny.yaml"
 SMALL = {
     "vocab_size": 600,
     "num_hidden_layers": 2,
@@ -52,7 +53,7 @@ def models(tmp_path_factory):
     files.write_json(folder / "config.json", model_config(text))
     weights = dict(tree_flatten(target.model.parameters()))
     mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
-    workload = load_workload(ROOT / "config" / "workloads" / "tiny.yaml")
+    workload = load_workload(WORKLOAD)
     tokenizer = train_tokenizer([prompt.text for prompt in workload.prompts], 600)
     files.write_text(folder / "tokenizer.json", tokenizer.to_str())
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}
@@ -85,7 +86,7 @@ def write_plan(folder, **changes):
 def measure(models, plan, out, work):
     names = ("timing.csv", "cycles.csv", "timing_meta.json")
     adapter = models / "adapter.safetensors"
-    module.measure(PROFILE, plan, models, adapter, *(out / name for name in names), work)
+    module.measure(PROFILE, plan, WORKLOAD, models, adapter, *(out / name for name in names), work)
     timing, cycles = (read_rows(out / name, name[:6]) for name in names[:2])
     return timing, cycles, files.read_json(out / names[2])
 
@@ -199,6 +200,7 @@ def test_the_command_tells_bad_input_in_one_line(models, tmp_path):
     options = {
         "profile": PROFILE,
         "plan": write_plan(tmp_path),
+        "workload": WORKLOAD,
         "target": models,
         "adapter": tmp_path / "none.safetensors",
         "timing": tmp_path / "out" / "timing.csv",

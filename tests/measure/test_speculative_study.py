@@ -31,6 +31,7 @@ def measure(study, name, folder, plan=None, **changes):
     options = {
         "profile_file": study.profile,
         "plan_file": plan or study.plan(folder),
+        "workload": study.workload,
         "target": study.target,
         "adapter": study.adapter,
         "out_dir": folder / "out",
@@ -245,6 +246,7 @@ def test_cost_times_every_width_in_both_precisions(study, tmp_path):
     module.measure_planned(
         study.profile,
         study.plan(tmp_path),
+        study.workload,
         "cost",
         study.target,
         study.adapter,
@@ -368,6 +370,7 @@ def test_the_command_tells_bad_input_in_one_line(study, tmp_path):
         "profile": study.profile,
         "plan": study.plan(tmp_path),
         "run": "ksweep",
+        "workload": study.workload,
         "target": study.target,
         "adapter": tmp_path / "none.safetensors",
         "out-dir": tmp_path / "out",

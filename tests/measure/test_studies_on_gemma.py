@@ -69,6 +69,7 @@ def decoded(tmp_path_factory):
                 name=run,
                 profile_file=study.profile,
                 plan_file=plan,
+                workload=study.workload,
                 target=study.target,
                 adapter=study.adapter,
                 out_dir=folder / "out",

@@ -17,10 +17,10 @@ from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import load_adapter, read_adapter
 from diffdraft.layers.lora import Adapter
 from diffdraft.layers.walk import text_model
-from diffdraft.measure.planned import check_adapter, check_pin, check_profile
+from diffdraft.measure.planned import check_adapter, check_profile, planned_workload
 from diffdraft.measure.shards import Shards
 from diffdraft.measure.timing import Arm, Protocol, time_prompt
-from diffdraft.measure.workloads import EncodedPrompt, Workload, encode_workload, load_workload
+from diffdraft.measure.workloads import EncodedPrompt, encode_workload
 from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.schema import Plan, PromptSample
 from diffdraft.targets.load import Target, load_target
@@ -32,6 +32,7 @@ SCRIPT = Path(__file__).parents[2] / "time_paired.py"
 def measure(
     profile_file: Path,
     plan_file: Path,
+    workload_file: Path,
     target_folder: Path,
     adapter_file: Path,
     timing_file: Path,
@@ -39,7 +40,7 @@ def measure(
     meta_file: Path,
     work: Path,
 ) -> None:
-    """Time every prompt of the profile's workload in every arm of the plan.
+    """Time every prompt of a workload in every arm of the plan.
 
     Prompts that an interrupted run left in `work` are not timed again, if plan, target, adapter,
     workload and code are still the same.
@@ -51,11 +52,7 @@ def measure(
     profile, plan = load_profile(profile_file), load_amended_plan(plan_file)
     sample = plan.sample_of(PromptSample, profile.name, plan_file)
     profile_sha256 = check_profile(plan, profile, profile_file)
-    workload_file = profile_file.parent.parent / "workloads" / f"{profile.name}.yaml"
-    workload = load_workload(workload_file)
-    workload_sha256 = files.sha256_file(workload_file)
-    check_pin(workload_file, "workload_sha256", workload_sha256, sample.workload_sha256)
-    check_size(workload, sample, workload_file)
+    workload = planned_workload(workload_file, sample)
     target = load_target(target_folder)
     adapter = load_adapter(target.model, target.fingerprint, adapter_file)
     described = check_adapter(adapter_file, read_adapter(adapter_file)[1], profile, plan)
@@ -67,7 +64,7 @@ def measure(
         "profile_sha256": profile_sha256,
         "plan_sha256": plan.sha256,
         "workload": workload.name,
-        "workload_sha256": workload_sha256,
+        "workload_sha256": files.sha256_file(workload_file),
         "target_fingerprint": target.fingerprint,
         "adapter_sha256": files.sha256_file(adapter_file),
         "samples": sample.model_dump(),
@@ -107,17 +104,6 @@ def run(
 def frame(records: list[dict[str, Any]], schema_name: str) -> pd.DataFrame:
     """Records as a table with the columns of a row schema, in its order."""
     return pd.DataFrame.from_records(records, columns=rows.columns(schema_name))
-
-
-def check_size(workload: Workload, sample: PromptSample, file: Path) -> None:
-    """Refuse a workload that is not the planned one in size."""
-    found = (len(workload.prompts), len({prompt.category for prompt in workload.prompts}))
-    planned = (sample.prompts, sample.categories)
-    if found != planned:
-        words = "{} prompts in {} categories"
-        raise UserError(
-            file, "prompts", words.format(*found), f"{words.format(*planned)}, as planned"
-        )
 
 
 def build_arms(

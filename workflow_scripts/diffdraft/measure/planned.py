@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from diffdraft import files
 from diffdraft.config import Profile
 from diffdraft.errors import UserError
-from diffdraft.prereg.schema import Plan
+from diffdraft.measure.workloads import Workload, load_workload
+from diffdraft.prereg.schema import DecodingSample, Plan, PromptSample
 from diffdraft.profile_digest import profile_digest
 from diffdraft.training.adapter import adapter_spec
 
@@ -26,6 +28,19 @@ def check_pin(file: Path, field: str, found: str, planned: str | None) -> None:
     """Refuse what differs from a digest that the plan gives."""
     if planned is not None and found != planned:
         raise UserError(file, field, found, f"{planned}, as planned", OTHER)
+
+
+def planned_workload(file: Path, sample: PromptSample | DecodingSample) -> Workload:
+    """The suite of prompts; `UserError` if it is not the planned one."""
+    workload = load_workload(file)
+    check_pin(file, "workload_sha256", files.sha256_file(file), sample.workload_sha256)
+    found = (len(workload.prompts), len({prompt.category for prompt in workload.prompts}))
+    planned = (sample.prompts, sample.categories)
+    if found != planned:
+        words = "{} prompts in {} categories"
+        expected = f"{words.format(*planned)}, as planned"
+        raise UserError(file, "prompts", words.format(*found), expected)
+    return workload
 
 
 def check_adapter(

@@ -14,7 +14,7 @@ import numpy as np
 from diffdraft.errors import UserError
 from diffdraft.files import sha256_bytes
 from diffdraft.prereg.schema import Plan, WindowSample
-from diffdraft.targets.corpus import read_windows
+from diffdraft.targets.corpus import read_windows, with_start_token
 from diffdraft.training.blocks import Corruption, corrupt, suffix_seed
 from diffdraft.training.loop import WindowOrder
 
@@ -71,7 +71,7 @@ def _bytes(batch: WindowBatch) -> bytes:
 
 
 def planned_windows(plan: Plan, profile: str, corpus: Path, noise_high: int) -> WindowPlan:
-    """The windows that a plan asks for from a corpus.
+    """The windows that a plan asks for from a corpus, each with the corpus's start token if any.
 
     Raises `UserError` when the plan has no window sample for the profile, or when the split is too
     small to give every window once.
@@ -81,4 +81,4 @@ def planned_windows(plan: Plan, profile: str, corpus: Path, noise_high: int) -> 
     if len(pool) < sample.windows:
         found = f"{len(pool)} windows of {sample.window_tokens} tokens"
         raise UserError(corpus / f"{SPLIT}.npy", "windows", found, f"{sample.windows}, each once")
-    return WindowPlan(pool, sample, noise_high, plan.seeds)
+    return WindowPlan(with_start_token(corpus, pool), sample, noise_high, plan.seeds)

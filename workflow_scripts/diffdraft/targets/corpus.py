@@ -118,3 +118,18 @@ def read_windows(folder: Path, split: str, window: int) -> np.ndarray:
     if n == 0:
         raise UserError(path, "tokens", len(stream), f"at least one window of {window}")
     return stream[: n * window].reshape(n, window)
+
+
+def with_start_token(folder: Path, windows_NW: np.ndarray) -> np.ndarray:
+    """The windows, each beginning with the token that every text of the corpus begins with.
+
+    A window may be the later part of a text, and a model that learned with such a token is not
+    itself without it. Where `corpus.json` names none, the windows as they are.
+    """
+    record = folder / "corpus.json"
+    start = files.read_json(record).get("start_token") if record.is_file() else None
+    if not isinstance(start, int):
+        return windows_NW
+    windows_NW = windows_NW.copy()
+    windows_NW[:, 0] = start
+    return windows_NW

@@ -14,7 +14,7 @@ from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.measure.workloads import EncodedPrompt
 from diffdraft.streams import stream_key
-from diffdraft.targets.corpus import read_windows
+from diffdraft.targets.corpus import read_windows, with_start_token
 
 SPLIT = "prompts"
 CATEGORY = "context"
@@ -33,26 +33,15 @@ def passages(corpus: Path, lengths: Sequence[int], n: int, seed: int) -> list[li
         found = f"{len(windows_NW)} windows of {max(lengths)} tokens"
         raise UserError(corpus / f"{SPLIT}.npy", "passages", found, f"at least {n}")
     generator = np.random.default_rng(stream_key(seed, "data_sampling", 0))
-    chosen, start = generator.choice(len(windows_NW), n, replace=False), start_token(corpus)
+    chosen_NW = windows_NW[generator.choice(len(windows_NW), n, replace=False)]
+    return [_passages(with_start_token(corpus, chosen_NW[:, -length:])) for length in lengths]
+
+
+def _passages(texts_NW: np.ndarray) -> list[EncodedPrompt]:
     return [
-        [
-            EncodedPrompt(f"passage_{place:02d}", CATEGORY, _last(windows_NW[i], length, start))
-            for place, i in enumerate(chosen)
-        ]
-        for length in lengths
+        EncodedPrompt(f"passage_{place:02d}", CATEGORY, ids)
+        for place, ids in enumerate(texts_NW.tolist())
     ]
-
-
-def start_token(corpus: Path) -> int | None:
-    """The token that every text of a corpus begins with, if it has one."""
-    record = corpus / "corpus.json"
-    start = files.read_json(record).get("start_token") if record.is_file() else None
-    return start if isinstance(start, int) else None
-
-
-def _last(window_W: np.ndarray, length: int, start: int | None) -> list[int]:
-    ids: list[int] = window_W[-length:].tolist()
-    return ids if start is None else [start, *ids[1:]]
 
 
 def passages_sha256(corpus: Path) -> str:

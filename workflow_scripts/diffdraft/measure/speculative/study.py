@@ -7,13 +7,12 @@ from diffdraft import files
 from diffdraft.config import Profile, load_profile
 from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import read_adapter
-from diffdraft.measure.planned import check_adapter, check_pin, check_profile
+from diffdraft.measure.planned import check_adapter, check_profile, planned_workload
 from diffdraft.measure.speculative.bench import SHUFFLED_ARM
 from diffdraft.measure.speculative.cost_run import measure_cost
 from diffdraft.measure.speculative.record import measure
 from diffdraft.measure.speculative.request import Request
 from diffdraft.measure.speculative.seeds import DecodingSeeds
-from diffdraft.measure.workloads import load_workload
 from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.schema import DecodingSample, Plan
 from diffdraft.rows import read_rows
@@ -31,6 +30,7 @@ NEEDS = {"controls": "shuffled", "context": "corpus", "adaptive": "ksweep"}
 def measure_planned(
     profile_file: Path,
     plan_file: Path,
+    workload: Path,
     name: str,
     target: Path,
     adapter: Path,
@@ -71,13 +71,14 @@ def measure_planned(
     if ksweep := extra.get("ksweep"):
         cost_ms = cost_table(ksweep, sample.policies.allowed)
         origin["ksweep_sha256"] = files.sha256_file(ksweep)
+    planned_workload(workload, sample)
     request = Request(
         name=name,
         design=design,
         sample=sample,
         seeds=DecodingSeeds.from_plan(plan_file, "seeds", plan.seeds),
         script=SCRIPT,
-        workload=planned_workload(profile_file, sample),
+        workload=workload,
         target=target,
         adapter=adapter,
         out_dir=out_dir,
@@ -106,20 +107,6 @@ def planned_design(
         if arm not in listed:
             raise UserError(plan_file, "arms", f"no {arm}", f"every arm of the run {name}")
     return design
-
-
-def planned_workload(profile_file: Path, sample: DecodingSample) -> Path:
-    """The profile's suite of prompts, which must be the planned one."""
-    file = profile_file.parent.parent / "workloads" / f"{profile_file.stem}.yaml"
-    prompts = load_workload(file).prompts
-    check_pin(file, "workload_sha256", files.sha256_file(file), sample.workload_sha256)
-    found = (len(prompts), len({prompt.category for prompt in prompts}))
-    planned = (sample.prompts, sample.categories)
-    if found != planned:
-        words = "{} prompts in {} categories"
-        expected = f"{words.format(*planned)}, as planned"
-        raise UserError(file, "prompts", words.format(*found), expected)
-    return file
 
 
 def check_shuffled(file: Path, profile: Profile, plan: Plan) -> None:
