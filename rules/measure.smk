@@ -94,5 +94,6 @@ rule time_paired:
         "export {{OMP,MKL,OPENBLAS}}_NUM_THREADS={params.blas_threads};"
         " python workflow_scripts/logged.py {log} --discard {params.work}"
         " time_paired.py --profile {input.profile} --plan {input.plan}"
-        " --workload {input.workload} --target {params.target} --adapter {input.adapter} --timing {output.timing}"
-        " --cycles {output.cycles} --meta {output.meta} --work {params.work}"
+        " --workload {input.workload} --target {params.target} --adapter {input.adapter}"
+        " --timing {output.timing} --cycles {output.cycles} --meta {output.meta}"
+        " --work {params.work}"

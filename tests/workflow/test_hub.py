@@ -103,6 +103,15 @@ def test_a_dry_run_tells_what_is_missing(place):
         assert words in done.stdout, (words, done.stdout)
 
 
+def test_the_studies_of_another_profile_are_told_its_prompts(place):
+    done = run(place, "act4s", "paired_timing", dry=["--dry-run", "--printshellcmds"])
+    commands = [line for line in done.stdout.splitlines() if "--adapter" in line]
+    for script, times in {"measure_act4s.py": 8, "time_paired.py": 1}.items():
+        told = [command for command in commands if f" {script} " in command]
+        assert len(told) == times, done.stdout
+        assert all(" --workload config/workloads/general.yaml " in command for command in told)
+
+
 def test_without_model_and_hub_the_error_names_the_command(place):
     shutil.rmtree(place / "build", ignore_errors=True)
     done = run(place, "fetch_target", model=None)
