@@ -22,10 +22,17 @@ def test_share_between(idle, busy):
     assert share == pytest.approx(busy / (idle + busy) if idle + busy else 0)
 
 
+def test_own_ticks_are_not_of_others():
+    assert machine.share_between((0, 0), (10, 20), 10) == 0
+    assert machine.share_between((0, 0), (5, 20), 10) == pytest.approx(0.25)
+    assert machine.share_between((0, 0), (20, 20), 1) == 0
+
+
 def test_reads_two_moments(monkeypatch, tmp_path):
     stat = tmp_path / "stat"
     stat.write_text("cpu 0 0 0 100 0 0 0 0 0 0\n")
     monkeypatch.setattr(machine, "PROC_STAT", stat)
+    monkeypatch.setattr(machine.time, "process_time", lambda: 0.0)
 
     def later(seconds):
         assert seconds == 0.3
@@ -45,3 +52,16 @@ def test_load_average_where_there_is_no_proc(monkeypatch, tmp_path, load, share)
 
 def test_this_machine():
     assert 0 <= machine.busy_share(0.02) <= 1
+
+
+def test_a_thread_of_this_process_that_spins_is_not_other_work(monkeypatch, tmp_path):
+    """As a worker of the BLAS does after a product: the machine is idle but for it."""
+    stat, used = tmp_path / "stat", iter([1.0, 1.1])
+    stat.write_text("cpu 0 0 0 0 0 0 0 0 0 0\n")
+    monkeypatch.setattr(machine, "PROC_STAT", stat)
+    monkeypatch.setattr(machine.os, "sysconf", lambda name: 100)
+    monkeypatch.setattr(machine.time, "process_time", lambda: next(used))
+    monkeypatch.setattr(
+        machine.time, "sleep", lambda _: stat.write_text("cpu 12 0 0 8 0 0 0 0 0 0\n")
+    )
+    assert machine.busy_share(0.1) == pytest.approx(0.1)
