@@ -43,6 +43,12 @@ def smaller(folder, number: int):
     return amend(folder / "rprm.yaml", "the machine is slow", "no result of any kind", changes)
 
 
+@pytest.mark.parametrize("becomes", [{"A row": "is kept"}, 3, None, " "])
+def test_what_an_amendment_states_is_a_text(becomes):
+    with pytest.raises(UserError, match=r"decisions.tiny: found .* expected a text, quoted"):
+        change("decisions.tiny", becomes)
+
+
 def test_freezing_registers_the_bytes(prereg):
     entry = freeze(prereg / "rprm.yaml")
     assert entry.sha256 == files.sha256_file(PREREG / "rprm.yaml")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, JsonValue, PositiveInt, field_validator
+from pydantic import Field, JsonValue, PositiveInt, field_validator, model_validator
 
 from diffdraft.errors import UserError
 from diffdraft.prereg import ledger
@@ -43,6 +43,13 @@ class Change(Strict):
             allowed = ", ".join((*APPLIED, *STATED))
             raise refuse(field, "a field that needs a new study", f"a field of {allowed}")
         return field
+
+    @model_validator(mode="after")
+    def _states_a_text(self) -> "Change":
+        """A colon in a sentence makes a mapping of it in YAML, unless it is quoted."""
+        if self.stated and not (isinstance(self.becomes, str) and self.becomes.strip()):
+            raise refuse(self.field, repr(self.becomes), "a text, quoted if it has a colon")
+        return self
 
     @property
     def profile(self) -> str | None:
