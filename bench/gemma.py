@@ -14,7 +14,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from tests.targets import reference_gemma
 
 from bench import Measured
-from bench._clock import seconds
+from bench._clock import fastest, seconds
 from bench.decoding import CONTEXT, against_mlx_lm
 from diffdraft.decoding.cache_state import CacheSnapshot, evaluate
 from diffdraft.decoding.transaction import SnapshotTransaction
@@ -97,5 +97,22 @@ def width_against_width(target: Target, ids: list[int]) -> Measured:
         float(np.median(times[:, 1] / times[:, 0])),
         1.3,
         at_most=True,
-        note=f"{narrow:.1f} ms and {wide:.1f} ms, medians of {ROUNDS}",
+        note=f"{wide:.1f} ms and {narrow:.1f} ms, medians of {ROUNDS}; {one_row_products()}",
+    )
+
+
+def one_row_products() -> str:
+    """All products of a native step as MLX does them with one row, and NumPy as matrix by vector.
+
+    Where the second is faster, native decoding could be, and drafting would gain less.
+    """
+    tensors, _ = load_tensors(FOLDER / "model.safetensors")
+    weights = [weight for weight in tensors.values() if weight.ndim == 2]
+    pairs = [(mx.ones((1, weight.shape[1])), weight) for weight in weights]
+    arrays = [(np.array(weight), np.ones(weight.shape[1], np.float32)) for weight in weights]
+    mlx = fastest(lambda: [mx.eval(row @ weight.T) for row, weight in pairs])
+    numpy = fastest(lambda: [array @ vector for array, vector in arrays])
+    return (
+        f"its products alone: MLX {1000 * mlx:.0f} ms, NumPy's matrix by vector"
+        f" {1000 * numpy:.0f} ms"
     )

@@ -9,11 +9,13 @@ from diffdraft import git
 from diffdraft.prereg.audit import PASS, audit, overall
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-# Two adapters, two strata, seven slots of each window; two arms, four runs of each prompt in each.
+# Two adapters, two strata, seven slots of each window; two arms, and of each prompt in each four
+# runs on tiny, two on Gemma.
 ROWS = {
     "tiny/rprm": 2 * 2 * 7 * 1280,
     "tiny/paired_timing": 27 * 2 * 4,
     "gemma3_270m/rprm": 2 * 2 * 7 * 704,
+    "gemma3_270m/paired_timing": 27 * 2 * 2,
 }
 
 
