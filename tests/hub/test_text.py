@@ -61,7 +61,7 @@ def test_record_tells_settings_and_hashes(source, build, profile):
 
 def test_snapshot_of_the_cache_has_a_revision(source, build, profile, monkeypatch):
     corpus = profile.corpus
-    place = cached_snapshot(corpus.dataset, corpus.revision, "datasets")
+    place = cached_snapshot(corpus.dataset, corpus.revision, "dataset")
     shutil.copytree(source / "text", place / corpus.configuration)
     monkeypatch.setattr(module, "download", lambda *options, **more: place)
     record = json.loads((build(None) / "corpus.json").read_text())
@@ -69,7 +69,7 @@ def test_snapshot_of_the_cache_has_a_revision(source, build, profile, monkeypatc
 
 
 def test_another_revision_is_refused(source, build, profile):
-    place = cached_snapshot(profile.corpus.dataset, "f" * 40, "datasets")
+    place = cached_snapshot(profile.corpus.dataset, "f" * 40, "dataset")
     shutil.copytree(source / "text", place)
     assert f"revision: found {'f' * 40}; expected {profile.corpus.revision}" in refused(
         build, place
@@ -84,7 +84,9 @@ def test_hub_that_does_not_answer_is_told_with_the_command(build, profile):
 
 def test_part_that_is_not_there(text, build):
     (text / "validation.txt").unlink()
-    assert "validation: found no file of it; expected validation*.parquet" in refused(build, text)
+    assert "validation: found no file of it; expected validation.parquet, its numbered" in refused(
+        build, text
+    )
 
 
 def test_part_too_short_for_a_window(text, build):
@@ -141,6 +143,7 @@ def test_parquet_reads_alike_where_there_is_pyarrow(source, text, build, monkeyp
     [
         (ImportError("none"), "format: found Parquet, and no pyarrow; expected pyarrow"),
         (ValueError("torn\nfile"), "file: found torn; expected Parquet with a column text"),
+        (OSError("torn\npage"), "file: found torn; expected Parquet with a column text"),
     ],
 )
 def test_parquet_that_cannot_be_read(text, build, monkeypatch, error, said):
@@ -150,3 +153,77 @@ def test_parquet_that_cannot_be_read(text, build, monkeypatch, error, said):
     (text / "validation.parquet").write_bytes(b"PAR1")
     monkeypatch.setattr(rows.pd, "read_parquet", fail)
     assert said in refused(build, text)
+
+
+@pytest.mark.parametrize("row", [None, 3, float("nan"), b"bytes"])
+def test_parquet_with_a_row_that_is_no_text(text, build, monkeypatch, row):
+    (text / "validation.parquet").write_bytes(b"PAR1")
+    table = pd.DataFrame({"text": ["a text", row]}, dtype=object)
+    monkeypatch.setattr(rows.pd, "read_parquet", lambda path, columns: table[columns])
+    said = refused(build, text)
+    assert f"validation.parquet: text: found {row!r} in row 1; expected a text" in said
+
+
+def test_real_parquet_reads_as_its_text(source, text, build):
+    pytest.importorskip("pyarrow")
+    plain = np.load(build(source / "text") / "dev.npy")
+    texts = (text / "validation.txt").read_text().split("\n")
+    pd.DataFrame({"text": texts}).to_parquet(text / "validation.parquet")
+    assert np.array_equal(np.load(build(text) / "dev.npy"), plain)
+    whole = (text / "validation.parquet").read_bytes()
+    for torn in (whole[: len(whole) // 2], whole[:40] + bytes(40) + whole[80:]):
+        (text / "validation.parquet").write_bytes(torn)
+        assert "validation.parquet: file: found " in refused(build, text)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["train-00001-of-00002.parquet"],
+        ["train-00000-of-00002.parquet"],
+        ["train-00000-of-00001.parquet", "train-00000-of-00002.parquet"],
+        ["train.parquet", "train-00000-of-00001.parquet"],
+    ],
+)
+def test_a_shard_missing_is_another_text(text, build, names):
+    for name in names:
+        (text / name).write_bytes(b"PAR1")
+    said = refused(build, text)
+    assert f"train: found {', '.join(sorted(names))}; expected each of" in said
+
+
+def test_what_only_begins_as_a_part_is_none_of_it(text, profile):
+    (text / "train_small.parquet").write_bytes(b"PAR1")
+    assert rows.part_files(text, profile.corpus, "train") == [text / "train.txt"]
+
+
+@pytest.mark.parametrize("how", ["link", "inside", "dots"])
+def test_a_snapshot_is_told_however_it_is_spelled(source, build, profile, tmp_path, how):
+    corpus = profile.corpus
+    place = cached_snapshot(corpus.dataset, "f" * 40, "dataset")
+    shutil.copytree(source / "text", place / corpus.configuration)
+    (tmp_path / "link").symlink_to(place)
+    spelled = {
+        "link": tmp_path / "link",
+        "inside": place / corpus.configuration,
+        "dots": place / corpus.configuration / "..",
+    }
+    assert f"revision: found {'f' * 40}" in refused(build, spelled[how])
+
+
+def test_records_of_a_download_count_for_a_folder_inside(text, build, profile):
+    inside = text / profile.corpus.configuration
+    inside.mkdir()
+    for path in text.glob("*.txt"):
+        path.rename(inside / path.name)
+    record = text / ".cache/huggingface/download" / inside.name / "train.txt.metadata"
+    files.write_text(record, f"{'f' * 40}\netag\n1.0\n")
+    assert f"revision: found {'f' * 40}" in refused(build, inside)
+    files.write_text(record, f"{profile.corpus.revision}\netag\n1.0\n")
+    assert json.loads((build(inside) / "corpus.json").read_text())["revision"]
+
+
+def test_a_model_is_no_text(source, build, profile):
+    place = cached_snapshot(profile.corpus.dataset, profile.corpus.revision, "model")
+    shutil.copytree(source / "text", place)
+    assert "kind: found model; expected dataset" in refused(build, place)
