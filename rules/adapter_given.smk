@@ -20,6 +20,7 @@ rule fetch_adapter:
     params:
         version=version("fetch_adapter.py", "target"),
         adapter=ADAPTER_SOURCE,
+        given=given(ADAPTER_SOURCE),
         target=lambda wildcards, input: folder(input.target),
         out=lambda wildcards, output: folder([output.adapter]),
     shell:

@@ -135,6 +135,14 @@ def option(key):
     return [f"--{key}", str(config[key])] if config.get(key) else []
 
 
+def given(path):
+    """What lies at a path that the configuration gives; an address says all in itself.
+
+    It is no input, since a path may lead to nothing, and then the script says so in one line.
+    """
+    return files.stamp(path) if path else ""
+
+
 def work(name, script, *section):
     """Where a long step keeps its checkpoints: never a declared output, which a rerun deletes.
 

@@ -16,6 +16,7 @@ rule fetch_corpus:
     params:
         version=version("fetch_corpus.py", "corpus"),
         text=option("text"),
+        given=given(config.get("text")),
         target=lambda wildcards, input: folder(input.target),
         out=lambda wildcards, output: folder(output),
     shell:

@@ -38,6 +38,7 @@ rule fetch_target:
     params:
         version=version("fetch_target.py", "target"),
         model=option("model"),
+        given=given(config.get("model")),
         out=lambda wildcards, output: folder(output),
     shell:
         "python workflow_scripts/logged.py {log}"

@@ -62,6 +62,8 @@ def test_sizes_give_the_published_tensors_and_parameters():
         (lambda p: p["corpus"].update(revision="61541fe4"), "corpus.revision: found '61541fe4'"),
         (lambda p: p["corpus"]["splits"].pop("dev"), "splits: found extract, prompts, train"),
         (lambda p: p["corpus"]["splits"]["dev"].update(windows=0), "corpus.splits.dev.windows"),
+        (lambda p: p["adapters"].pop("replication"), "adapters: found no replication"),
+        (lambda p: p["adapters"].pop("primary"), "adapters: found no primary; expected primary"),
     ],
 )
 def test_what_it_refuses(tmp_path, change, said):

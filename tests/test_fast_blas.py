@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from diffdraft import fast_blas
+from diffdraft.errors import UserError
 
 needs_shim = pytest.mark.skipif(
     fast_blas.use() != fast_blas.SHIM, reason="only with MLX's Linux CPU wheel and a C compiler"
@@ -119,6 +120,17 @@ def test_shim_is_built_once_and_again_for_another_library(tmp_path, monkeypatch)
     monkeypatch.setattr(fast_blas, "SHIM_SOURCE", source)
     assert fast_blas._built_shim(library) != first
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".c", ".so", ".so"]
+
+
+@needs_shim
+def test_no_room_for_the_shim_is_one_line(monkeypatch, capsys):
+    def full(library):
+        raise UserError("build/blas", "disk", "No space left on device", "room for it")
+
+    monkeypatch.setattr(fast_blas, "_built_shim", full)
+    assert fast_blas._load_shim() is False
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "No space left on device" in said
 
 
 def test_other_platforms_are_left_alone(monkeypatch):

@@ -1,5 +1,7 @@
 """Files are whole or absent, and what cannot be read is told in one line."""
 
+import os
+
 import pytest
 
 from diffdraft import files
@@ -42,3 +44,19 @@ def test_unreadable_json_is_one_line(tmp_path, content, expected):
         files.read_json(path)
     assert caught.value.expected == expected
     assert str(caught.value).startswith(str(path))
+
+
+def test_a_stamp_tells_what_lies_at_a_path(tmp_path):
+    folder = tmp_path / "folder"
+    stamps = [files.stamp(folder), files.stamp("https://example.org/x")]
+    assert stamps[0] == stamps[1]  # nothing is there
+    files.write_text(folder / "a", "1")
+    stamps = [files.stamp(folder)]
+    assert files.stamp(folder) == stamps[0]
+    files.write_text(folder / "a", "12")
+    stamps.append(files.stamp(folder))
+    os.utime(folder / "a", (1, 1))
+    stamps.append(files.stamp(folder))
+    (folder / "a").rename(folder / "b")
+    stamps += [files.stamp(folder), files.stamp(folder / "b")]
+    assert len(set(stamps)) == len(stamps)

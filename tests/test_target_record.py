@@ -7,7 +7,12 @@ import pytest
 
 from diffdraft import files
 from diffdraft.errors import UserError
-from diffdraft.target_record import RECORDS, record_file, recorded_fingerprint
+from diffdraft.target_record import (
+    RECORDS,
+    record_file,
+    recorded_fingerprint,
+    recorded_revision,
+)
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -37,3 +42,15 @@ def test_it_needs_no_mlx(tmp_path):
     code = "import diffdraft.target_record, sys; sys.exit('mlx' in str(sorted(sys.modules)))"
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, cwd="workflow_scripts", check=False).returncode == 0
+
+
+def test_the_revision_is_that_of_the_hub_or_none(tmp_path):
+    assert recorded_revision(tmp_path) is None
+    files.write_json(tmp_path / "training.json", {"revision": "a"})
+    assert recorded_revision(tmp_path) is None
+    for revision in ("b" * 40, None):
+        files.write_json(tmp_path / "weights.json", {"revision": revision})
+        assert recorded_revision(tmp_path) == revision
+    files.write_json(tmp_path / "weights.json", [])
+    with pytest.raises(UserError, match=r"weights.json: file: found no record"):
+        recorded_revision(tmp_path)

@@ -12,6 +12,7 @@ from diffdraft.hub.target import make_target
 from diffdraft.layers.adapter_file import load_adapter, save_adapter
 from diffdraft.layers.adapter_layouts import write_published
 from diffdraft.layers.lora import Adapter, AdapterSpec
+from diffdraft.layers.tensors import load_tensors, save_tensors
 from diffdraft.measure.planned import check_adapter
 from diffdraft.targets import published_drafter as module
 from diffdraft.targets.architecture import build
@@ -203,3 +204,32 @@ def test_missing_file_and_missing_target(source, profile, tmp_path):
     assert "file: found nothing there" in refused(profile, str(tmp_path / "none"))
     said = refused(profile, str(source / "drafter.safetensors"), None, tmp_path / "out")
     assert "--target: folder: found nothing" in said
+
+
+def own(source, profile, target, tmp_path, **changes):
+    """An adapter of this project: the published one with other metadata."""
+    module.fetch_adapter(profile, str(source / "drafter.safetensors"), target, tmp_path / "own")
+    path = tmp_path / "own/adapter.safetensors"
+    tensors, metadata = load_tensors(path)
+    spec = {**json.loads(metadata["spec"]), **changes.pop("spec", {})}
+    save_tensors(path, tensors, {**metadata, **changes, "spec": json.dumps(spec)})
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"arm": "replication"}, "metadata.arm: found replication; expected primary"),
+        ({"arm": "primary_shuffled"}, "metadata.arm: found primary_shuffled; expected primary"),
+        ({"block_size": "8"}, "metadata.block_size: found 8; expected 4"),
+        ({"step": "1"}, "metadata.step: found 1; expected 3"),
+        ({"seed": "1"}, "metadata.seed: found 1; expected "),
+        ({"spec": {"alpha": 1.0}}, "metadata.spec.alpha: found 1.0; expected "),
+    ],
+)
+def test_another_adapter_of_our_own_is_refused_before_it_is_taken(
+    source, profile, target, tmp_path, changes, said
+):
+    path = own(source, profile, target, tmp_path, **changes)
+    assert said in refused(profile, str(path), target, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

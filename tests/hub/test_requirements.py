@@ -12,6 +12,7 @@ from diffdraft.errors import UserError
 from diffdraft.hub import requirements as module
 from diffdraft.hub.estimates import generated
 from diffdraft.hub.requirements import Given
+from diffdraft.hub.snapshot import cached_snapshot
 from diffdraft.prereg.schema import DecodingSample
 from tests.hub import standin
 
@@ -98,8 +99,28 @@ def test_the_published_profile_is_explained():
     ):
         assert words in text, (words, text)
     assert "plan of act4s: MISSING" not in text
-    given = Given(adapter="x")
-    assert "training primary" not in "\n".join(module.explain(profile, given, PREREG))
+    assert "48.46 tokens/s, 60.32 drafted" in text
+
+
+@pytest.mark.parametrize(
+    ("adapter", "trained"),
+    [
+        (None, ["primary", "replication", "the shuffled control of act4s"]),
+        ("x", ["replication", "the shuffled control of act4s"]),
+        ("committed", []),
+    ],
+)
+def test_what_is_given_is_not_trained(profile, adapter, trained):
+    lines = module.explain(profile, Given(adapter=adapter), PREREG)
+    begin = "  time: training "
+    assert [line[len(begin) :].split(":")[0] for line in lines if line.startswith(begin)] == trained
+
+
+def test_a_text_of_another_revision_is_told(source, profile, tmp_path):
+    place = cached_snapshot(profile.corpus.dataset, "f" * 40, "dataset")
+    shutil.copytree(source / "text", place)
+    found = module.needs(profile, Given(source / "model", place), PREREG, ())
+    assert f"revision: found {'f' * 40}" in str(found[1].error)
 
 
 def told_of_adapter(profile, adapter):

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -52,6 +53,35 @@ def test_another_snapshot_of_the_cache_is_refused_by_name(model, profile, repo, 
     place.parent.mkdir(parents=True)
     model.rename(place)
     assert said in refused(place, profile.target)
+
+
+@pytest.mark.parametrize("inside", ["", "more/.."])
+def test_a_link_to_another_snapshot_is_refused(model, profile, tmp_path, inside):
+    place = snapshot.cached_snapshot(profile.target.repo, OTHER)
+    place.parent.mkdir(parents=True)
+    model.rename(place)
+    (place / "more").mkdir()
+    (tmp_path / "link").symlink_to(place)
+    assert f"revision: found {OTHER}" in refused(tmp_path / "link" / inside, profile.target)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, "~/.cache/huggingface/hub"),
+        ({"XDG_CACHE_HOME": "/x"}, "/x/huggingface/hub"),
+        ({"XDG_CACHE_HOME": "/x", "HF_HOME": "/h"}, "/h/hub"),
+        ({"HF_HOME": "/h", "HUGGINGFACE_HUB_CACHE": "/u"}, "/u"),
+        ({"HUGGINGFACE_HUB_CACHE": "/u", "HF_HUB_CACHE": "/c"}, "/c"),
+        ({"XDG_CACHE_HOME": "/x", "HF_HOME": "$XDG_CACHE_HOME/h"}, "/x/h/hub"),
+    ],
+)
+def test_the_cache_is_where_the_hub_looks(monkeypatch, variables, expected):
+    for name in ("XDG_CACHE_HOME", "HF_HOME", "HUGGINGFACE_HUB_CACHE", "HF_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert snapshot.cache_folder() == Path(expected).expanduser()
 
 
 @pytest.mark.parametrize(

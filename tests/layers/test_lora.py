@@ -190,9 +190,33 @@ def test_missing_metadata_is_refused(saved):
 
 
 @pytest.mark.parametrize(
-    "text", ["no JSON", "[]", "{}", '{"rank": 4, "placement": 3}', '{"size": 4, "placement": []}']
+    "text",
+    ["no JSON", "[]", "{}", '{"rank": 4, "placement": 3}', '{"size": 4, "placement": []}'],
 )
 def test_a_malformed_spec_is_refused(saved, text):
     tensors, meta = load_tensors(saved)
     save_tensors(saved, tensors, {**meta, "spec": text})
+    refuse(saved, "metadata.spec")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rank": 0},
+        {"rank": 2.5},
+        {"rank": "4"},
+        {"alpha": "x"},
+        {"alpha": float("nan")},
+        {"init_std": None},
+        {"placement": "mlp"},
+        {"placement": []},
+        {"placement": ["head"]},
+        {"seed": 1.5},
+        {"more": 1},
+    ],
+)
+def test_a_spec_with_another_value_is_refused(saved, change):
+    tensors, meta = load_tensors(saved)
+    spec = json.loads(meta["spec"])
+    save_tensors(saved, tensors, {**meta, "spec": json.dumps({**spec, **change})})
     refuse(saved, "metadata.spec")

@@ -238,6 +238,12 @@ def test_a_profile_other_than_planned_is_refused(copy):
         copy.extract()
 
 
+def test_a_target_other_than_planned_is_refused(copy):
+    edit_yaml(copy.plan, lambda plan: plan["models"]["tiny"].update(fingerprint="f" * 64))
+    with pytest.raises(UserError, match=r"fingerprint: found .* as planned"):
+        copy.extract()
+
+
 def test_stage0_records_every_check(study):
     record = files.read_json(study.stage0)
     assert all(check["holds"] for check in record["checks"])

@@ -215,3 +215,10 @@ def test_the_command_tells_bad_input_in_one_line(models, tmp_path):
     assert done.stderr.splitlines()[-1].startswith(f"error: {options['adapter']}: file: found")
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_target_of_another_revision_is_refused_before_anything_is_timed(models, tmp_path):
+    plan = write_plan(tmp_path, model={"revision": "a" * 40})
+    with pytest.raises(UserError, match=r"revision: found None; expected a{40}, as planned"):
+        measure(models, plan, tmp_path / "out", tmp_path / "work")
+    assert not (tmp_path / "work").exists()

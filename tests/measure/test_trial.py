@@ -143,9 +143,7 @@ def test_the_precision_is_the_one_asked_for(study, capsys, dtype):
 
 
 def test_the_precision_is_that_of_the_device_where_none_is_asked_for(study, capsys, monkeypatch):
-    monkeypatch.setattr(
-        request.backend, "traits", lambda: SimpleNamespace(dtype="bfloat16", queued=0)
-    )
+    monkeypatch.setattr(request.backend, "traits", lambda: SimpleNamespace(dtype="bfloat16"))
     assert "in bfloat16 on " in generate(capsys, study.target)[1]["computed"]
 
 
@@ -293,3 +291,13 @@ def test_a_reader_who_has_seen_enough_is_no_error(constant):
 def test_the_prompt_cannot_steer_the_terminal(study, capsys):
     text, _ = generate(capsys, study.target, prompt=f"{PROMPT} \x1b[31m")
     assert "\x1b" not in text and "\ufffd[31m" in text
+
+
+@pytest.mark.parametrize("arm", ["native", "drafted"])
+def test_runs_that_differ_among_themselves_are_told(study, arm):
+    args = PARSER().parse_args([*arguments(study.target, adapter=study.adapter), PROMPT])
+    trial = request.make_trial(args)
+    traces = {name: [Trace(3, [1, 2, 3]), Trace(3, [1, 2, 3])] for name in ("native", "drafted")}
+    traces[arm][1].tokens[-1] = 4
+    said = report.text_words(trial, traces["native"], traces["drafted"])
+    assert said == f"differs from one {arm} run to the next"

@@ -227,12 +227,11 @@ def test_fewer_layers_than_the_weights_have(folder):
         {"hidden_size": None},
         {"num_key_value_heads": 0},
         {"eos_token_id": "end"},
-        {"model_file": "code.py"},
     ],
 )
 def test_a_config_that_fits_no_model(folder, change):
     config = json.loads((folder.path / "config.json").read_text())
-    inside = "text_config" in config and not set(change) & {"model_type", "model_file"}
+    inside = "text_config" in config and "model_type" not in change
     (config["text_config"] if inside else config).update(change)
     files.write_json(folder.path / "config.json", config)
     refused(folder, "model folder")
@@ -242,4 +241,13 @@ def test_a_config_that_fits_no_model(folder, change):
 @pytest.mark.parametrize("content", ["{", "[]", "\x00"])
 def test_files_that_hold_something_else(folder, name, content):
     files.write_text(folder.path / name, content)
-    refused(folder, "model folder")
+    refused(folder, "model folder" if name == "tokenizer.json" else name)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("field", ["model_file", "auto_map"])
+def test_code_beside_the_weights_is_never_asked_for(folder, name, field):
+    path = folder.path / name
+    settings = json.loads(path.read_text()) if path.is_file() else {}
+    files.write_json(path, {**settings, field: {"AutoTokenizer": ["code.T", None]}})
+    refused(folder, f"{name}: {field}: found ", "expected no code beside the weights")

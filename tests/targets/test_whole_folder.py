@@ -137,3 +137,16 @@ def test_names_that_look_like_patterns_remove_nothing_else(tmp_path):
     with whole_folder(tmp_path / "tar[0-9]", FILES) as folder:
         (folder / "config.json").write_text("{}")
     assert here(tmp_path) == [".tar1.9.tmp", "tar[0-9]"]
+
+
+def test_a_link_stays_one_and_its_folder_is_made(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    out = tmp_path / "target"
+    out.symlink_to(disk / "target")
+    for content in ("first", "second"):
+        with whole_folder(out, ("a",)) as temporary:
+            files.write_text(temporary / "a", content)
+        assert (disk / "target/a").read_text() == content
+    assert out.is_symlink()
+    assert here(tmp_path) == ["disk", "target"] and here(disk) == ["target"]

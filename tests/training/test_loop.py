@@ -98,12 +98,35 @@ def test_training_moves_only_the_adapter(tmp_path):
     assert any(not mx.array_equal(task.tensors[name], before[name]) for name in before)
 
 
+@pytest.mark.parametrize("spoilt", ["loss", "grad_norm"])
+def test_what_is_not_finite_ends_the_training(tmp_path, monkeypatch, spoilt):
+    task = new_task()
+    whole = task.loss_and_grads
+
+    def loss_and_grads(step):
+        loss, grads, others = whole(step)
+        if step == 2 and spoilt == "loss":
+            return mx.array(float("nan")), grads, others
+        if step == 2:
+            grads = {name: gradient * float("inf") for name, gradient in grads.items()}
+        return loss, grads, others
+
+    monkeypatch.setattr(task, "loss_and_grads", loss_and_grads)
+    before = task.tensors
+    with pytest.raises(
+        UserError, match=rf"{spoilt}: found (nan|inf) at step 3; .* Lower optimiser"
+    ):
+        fit(task, optimiser(), "hash", tmp_path)
+    assert all(mx.all(mx.isfinite(tensor)) for tensor in task.tensors.values())
+    assert set(task.tensors) == set(before)
+
+
 def test_saturation_is_an_error():
     task = new_task()
     stuck = {"grad_norm": 1e-4, "student_absmax": 50.0, "teacher_absmax": 20.0}
     history = [{"step": step, **stuck} for step in range(5)]
     task.check(history[:4])
-    with pytest.raises(RuntimeError, match="saturated at step 4"):
+    with pytest.raises(UserError, match=r"gradient: found none up to step 4, .* Lower optimiser"):
         task.check(history)
     task.check([*history[:4], {"step": 4, **stuck, "grad_norm": 1e-2}])
 

@@ -1,6 +1,7 @@
 """The rules of a hub profile, unchanged, on a small model of the 4B's configuration."""
 
 import json
+import os
 import runpy
 import shutil
 
@@ -59,6 +60,20 @@ def test_target_corpus_and_drafters_by_the_rules(place):
     trained, other = mx.load(str(place / names[1]), return_metadata=True)
     assert metadata["target_fingerprint"] == other["target_fingerprint"]
     assert any(mx.abs(tensor).max() > 0 for name, tensor in trained.items() if "lora_b" in name)
+
+
+def test_what_lies_at_a_given_path_is_looked_at_again(place):
+    drafter, text = place.parent / "drafter.safetensors", place.parent / "text/train.txt"
+    wanted = [f"build/standin/adapters/primary/{ADAPTER}", "build/standin/corpus/corpus.json"]
+
+    def again():
+        return run(place, *wanted, adapter=drafter, dry=["--dry-run"]).stdout
+
+    assert "Nothing to be done" in again()
+    os.utime(drafter, (1, 1))
+    assert set(planned(again())) == {"fetch_adapter", "total"}
+    os.utime(text, (1, 1))
+    assert {"fetch_adapter", "fetch_corpus"} <= set(planned(again()))
 
 
 def test_the_drafter_measures_on_what_the_rules_made(place, monkeypatch):

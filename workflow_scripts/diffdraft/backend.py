@@ -23,22 +23,20 @@ Name = Literal["metal", "cuda", "cpu"]
 class Traits:
     """What is known of a back end before anything is measured on it.
 
-    `dtype` is the precision to compute in where nothing asks for another. `queued` says whether
-    work can still be under way on the device when Python goes on, so that a clock needs a barrier.
-    `own_memory` says whether MLX's memory counters tell what a computation takes.
+    `dtype` is the precision to compute in where nothing asks for another. `own_memory` says whether
+    MLX's memory counters tell what a computation takes.
     """
 
     dtype: Literal["float32", "bfloat16"]
-    queued: bool
     own_memory: bool
 
 
 TRAITS: dict[Name, Traits] = {
-    "metal": Traits("bfloat16", queued=True, own_memory=True),
-    "cuda": Traits("bfloat16", queued=True, own_memory=True),
+    "metal": Traits("bfloat16", own_memory=True),
+    "cuda": Traits("bfloat16", own_memory=True),
     # MLX's bfloat16 products do not go through BLAS. Its counters miss what BLAS, tokenizers and
     # files take of the same memory.
-    "cpu": Traits("float32", queued=False, own_memory=False),
+    "cpu": Traits("float32", own_memory=False),
 }
 
 
@@ -63,9 +61,11 @@ def traits() -> Traits:
 
 
 def barrier() -> None:
-    """Wait until the device has nothing left to do, so that a clock charges it to nobody else."""
-    if traits().queued:
-        mx.synchronize()
+    """Wait until the device has nothing left to do, so that a clock charges it to nobody else.
+
+    On a CPU too: MLX works there in a thread of its own.
+    """
+    mx.synchronize()
 
 
 def memory() -> Memory:

@@ -159,6 +159,13 @@ class Profile(Strict):
         return _corpus_kind(self.corpus)
 
     @validator(mode="after")
+    def every_adapter(self) -> Self:
+        """Studies need both: one measures, the other says whether it was by chance."""
+        if missing := [tag for tag in TAGS if tag not in self.adapters]:
+            raise refuse("adapters", f"no {missing[0]}", f"{' and '.join(TAGS)}")
+        return self
+
+    @validator(mode="after")
     def one_vocabulary(self) -> Self:
         """The tokenizer's ids are the rows of the target's embedding, each of them."""
         if not isinstance(self.target, TargetSettings):

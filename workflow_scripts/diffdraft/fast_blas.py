@@ -21,6 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from diffdraft import files
+from diffdraft.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHIM_SOURCE = REPOSITORY / "envs" / "blas_shim.c"
@@ -82,7 +83,7 @@ def _load_shim() -> bool:
     library = Path(spec.origin).parent / "lib" / "libscipy_openblas.so"
     try:
         ctypes.CDLL(str(_built_shim(library)), mode=ctypes.RTLD_GLOBAL)
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, subprocess.CalledProcessError, UserError) as error:
         detail = getattr(error, "stderr", "") or str(error)
         _warn(f"cannot build or load the scipy-openblas32 shim: {' '.join(detail.split())}")
         return False

@@ -1,7 +1,8 @@
 """What a model folder says of itself: the record that the step which made it left there.
 
 A target that was trained here has training.json, a converted one conversion.json, one of the hub
-weights.json. Each gives the fingerprint of the model's weights. No weight is read, and no MLX.
+weights.json. Each gives the fingerprint of the model's weights, and that of the hub the revision of
+its snapshot, where the folder that it was made from says so. No weight is read, and no MLX.
 """
 
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 from diffdraft import files
 from diffdraft.errors import UserError
 
-RECORDS = ("training.json", "conversion.json", "weights.json")
+HUB_RECORD = "weights.json"
+RECORDS = ("training.json", "conversion.json", HUB_RECORD)
 
 
 def record_file(folder: str | Path) -> Path:
@@ -29,3 +31,12 @@ def recorded_fingerprint(folder: str | Path) -> str:
     if not isinstance(found, str):
         raise UserError(path, "fingerprint", "none", "that of its weights", "Make the target again")
     return found
+
+
+def recorded_revision(folder: str | Path) -> str | None:
+    """The revision of the hub that the folder was made from; none where nothing says it."""
+    path = Path(folder) / HUB_RECORD
+    record = files.read_json(path) if path.is_file() else {}
+    if not isinstance(record, dict):
+        raise UserError(path, "file", "no record", "fields by name", "Make the target again")
+    return record.get("revision")

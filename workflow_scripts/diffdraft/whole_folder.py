@@ -17,9 +17,11 @@ from diffdraft.errors import UserError
 def whole_folder(out: Path, names: Collection[str]) -> Iterator[Path]:
     """Yield an empty folder beside `out`; on success it takes the place of `out`.
 
-    What killed processes left there is removed. Only a folder that `check_replaceable` passes is
-    replaced. Raises `UserError` for another one, and when the disk is full.
+    What killed processes left there is removed. Where `out` is a link, the folder that it leads to
+    is made, on the disk that it is on. Only a folder that `check_replaceable` passes is replaced.
+    Raises `UserError` for another one, and when the disk is full.
     """
+    out = out.resolve() if out.is_symlink() else out
     check_replaceable(out, names)
     out.parent.mkdir(parents=True, exist_ok=True)
     _remove_left_behind(out)

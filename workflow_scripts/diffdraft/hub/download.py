@@ -31,7 +31,7 @@ def download(
     Raises `UserError` when the disk is too small or the hub does not give the snapshot. Where the
     hub does not answer and the cache has a snapshot, that is returned, whole or not.
     """
-    if not cached_snapshot(repo, revision, f"{kind}s").is_dir():
+    if not cached_snapshot(repo, revision, kind).is_dir():
         check_room(cache_folder(), n_bytes)
     try:
         with full_disk_told(cache_folder()):

@@ -1,12 +1,13 @@
 """How much memory and time the steps of a hub profile take, from published figures."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from diffdraft.config import HubTarget, Profile, of_kind
 from diffdraft.config_adapters import AdapterSettings
 from diffdraft.config_hub import BYTES
 from diffdraft.errors import UserError
+from diffdraft.prereg.adapter_evidence import SHUFFLED
 from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.schema import DecodingSample, Plan
 from diffdraft.studies.act4s.design import designs
@@ -29,15 +30,17 @@ def memory(target: HubTarget) -> Iterator[str]:
     yield f"training: {least / GB:.1f} GB {said}; no peak is published"
 
 
-def times(profile: Profile, prereg: Path, primary_given: bool) -> Iterator[str]:
-    """What each long step takes; the primary adapter is not trained where it is given."""
+def times(profile: Profile, prereg: Path, trained: Collection[str]) -> Iterator[str]:
+    """What each long step takes; `trained` are the adapters that are not given."""
     rates = of_kind(HubTarget, profile.target, "target").published
-    yield f"estimated from the published rates, on {rates.machine}; here it may differ much"
+    speed = f"{rates.native_tokens_per_second} tokens/s, {rates.drafted_tokens_per_second} drafted"
+    yield f"estimated from the published rates ({rates.machine}: {speed}); here it may differ much"
     for tag, settings in profile.adapters.items():
-        if not (tag == "primary" and primary_given):
+        if tag in trained:
             yield f"training {tag}: {_training(settings, rates.training_seconds_per_step)}"
-    control = _training(profile.adapters["primary"], rates.training_seconds_per_step)
-    yield f"training the shuffled control of act4s: {control}"
+    if SHUFFLED in trained:
+        control = _training(profile.adapters["primary"], rates.training_seconds_per_step)
+        yield f"training the shuffled control of act4s: {control}"
     yield f"position tables of rprm: {_hours(rates.extraction_seconds)} an adapter"
     try:
         plan = load_amended_plan(prereg / "act4s.yaml")

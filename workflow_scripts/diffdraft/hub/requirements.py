@@ -13,8 +13,9 @@ from diffdraft.errors import UserError
 from diffdraft.hub.download import command
 from diffdraft.hub.estimates import GB, memory, times
 from diffdraft.hub.rows import parquet_of, part_files
-from diffdraft.hub.snapshot import cache_folder, cached_snapshot, check_model
+from diffdraft.hub.snapshot import cache_folder, cached_snapshot, check_model, check_origin
 from diffdraft.hub.web_file import check_scheme, is_address
+from diffdraft.prereg.adapter_evidence import ADAPTER_TAGS
 from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.planned_profile import require_sample
 from diffdraft.prereg.registry import STUDIES
@@ -74,7 +75,7 @@ def explain(profile: Profile, given: Given, prereg: Path) -> Iterator[str]:
     yield f"  memory: {here / GB:.0f} GB here"
     for line in memory(_target(profile)):
         yield f"  memory: {line}"
-    for line in times(profile, prereg, primary_given=given.adapter is not None):
+    for line in times(profile, prereg, _trained(given.adapter)):
         yield f"  time: {line}"
 
 
@@ -108,12 +109,13 @@ def _model(profile: Profile, model: Path | None) -> str:
 
 def _text(profile: Profile, text: Path | None) -> str:
     corpus = of_kind(HubCorpus, profile.corpus, "corpus")
-    folder = text or cached_snapshot(corpus.dataset, corpus.revision, "datasets")
+    folder = text or cached_snapshot(corpus.dataset, corpus.revision, "dataset")
     if text is None and not folder.is_dir():
         fetch = command(corpus.dataset, corpus.revision, "dataset", parquet_of(corpus))
         action = f"Get it by: {fetch}, or --config text=FOLDER"
         found = "not in the hub's cache"
         raise UserError(corpus.dataset, "snapshot", found, corpus.revision, action)
+    check_origin(folder, corpus.dataset, corpus.revision, "dataset")
     files = [
         path for piece in corpus.splits.values() for path in part_files(folder, corpus, piece.part)
     ]
@@ -155,6 +157,13 @@ def _adapter(profile: Profile, source: str | None) -> str:
     elif not Path(source).is_file():
         raise UserError(source, "file", "nothing there", f"an adapter, such as {name}")
     return f"{source}, to be verified and bound to the target"
+
+
+def _trained(source: str | None) -> set[str]:
+    """The adapters that a run trains; a file or URL is the primary one."""
+    if source == COMMITTED:
+        return set()
+    return set(ADAPTER_TAGS) - ({"primary"} if source else set())
 
 
 def _disk(profile: Profile, model: Need) -> str:

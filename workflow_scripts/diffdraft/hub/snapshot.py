@@ -7,23 +7,20 @@ must fit the profile, and the SHA-256 of every file is recorded so that it can b
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from diffdraft import files
 from diffdraft.config_hub import HubTarget, Revision
 from diffdraft.errors import UserError
+from diffdraft.settings_files import NEEDED, SETTINGS, read_settings
 from diffdraft.weight_files import DTYPES, main_dtype, parameters
-from diffdraft.weight_folder import INDEX, named_weights, read_stored
+from diffdraft.weight_folder import named_weights, read_stored
 
 CACHE = "a snapshot in the hub's cache"
 RECORD = "the records of a download"
 UNKNOWN = "nothing: a plain folder"
-NEEDED = ("config.json", "tokenizer.json", "tokenizer_config.json")
-# And what else `mlx_lm.load` reads. Other JSON in a snapshot, such as a record of how somebody
-# trained it, would be taken for this project's own.
-SETTINGS = (*NEEDED, INDEX, "generation_config.json", "special_tokens_map.json")
-CODE = ("auto_map", "model_file", "custom_pipelines")
 LEFT_OUT = ("model.visual", "vision_tower", "mtp.", "model.mtp.", "language_model.mtp.")
 
 
@@ -36,33 +33,58 @@ class Origin(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """The hub's cache, by the variables that `huggingface_hub` goes by."""
-    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
-    return Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+    """The hub's cache, by the variables that `huggingface_hub` goes by, in its order."""
+    above = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{above}/huggingface"
+    older = os.environ.get("HUGGINGFACE_HUB_CACHE") or f"{home}/hub"
+    return Path(os.path.expandvars(os.environ.get("HF_HUB_CACHE") or older)).expanduser()
 
 
-def cached_snapshot(repo: str, revision: str, kind: str = "models") -> Path:
-    """Where the cache holds a snapshot, if it does."""
-    return cache_folder() / f"{kind}--{repo.replace('/', '--')}" / "snapshots" / revision
+def cached_snapshot(repo: str, revision: str, kind: str = "model") -> Path:
+    """Where the cache holds a snapshot of a model or dataset, if it does."""
+    return cache_folder() / f"{kind}s--{repo.replace('/', '--')}" / "snapshots" / revision
 
 
-def origin_of(folder: Path) -> Origin:
-    """Which snapshot a folder says that it is."""
-    place = folder.absolute()
-    kind, _, repo = place.parent.parent.name.partition("--")
-    if place.parent.name == "snapshots" and kind in ("models", "datasets"):
-        return Origin(repo.replace("--", "/"), place.name, CACHE)
-    records = sorted((folder / ".cache/huggingface/download").rglob("*.metadata"))
-    revisions = {files.read_text(record).split("\n", 1)[0].strip() for record in records}
-    if len(revisions) > 1:
-        found = ", ".join(sorted(revisions))
-        raise UserError(folder, "revision", found, "files of one revision")
-    return Origin(None, revisions.pop(), RECORD) if revisions else Origin(None, None, UNKNOWN)
+def origin_of(folder: Path, kind: str = "model") -> Origin:
+    """Which snapshot a folder says that it is, or the folder that holds it.
+
+    Links and `..` are followed. Raises `UserError` for files of several revisions, and for a
+    snapshot of another kind.
+    """
+    lines = [[place, *place.parents] for place in (folder.absolute(), folder.resolve())]
+    cached = {found for line in lines for place in line if (found := _cached(place, kind))}
+    recorded = {revision for line in lines for revision in _recorded(line)}
+    revisions = {origin.revision for origin in cached} | recorded
+    if len(revisions) > 1 or len(cached) > 1:
+        told = sorted(str(revision) for revision in revisions)
+        raise UserError(folder, "revision", ", ".join(told), "files of one revision")
+    if cached:
+        return cached.pop()
+    return Origin(None, recorded.pop(), RECORD) if recorded else Origin(None, None, UNKNOWN)
 
 
-def check_origin(folder: Path, repo: str, revision: str) -> Origin:
+def _cached(place: Path, kind: str) -> Origin | None:
+    """What a place in a cache is called by; none for a place that is in no cache."""
+    found, _, repo = place.parent.parent.name.partition("--")
+    if place.parent.name != "snapshots" or found not in ("models", "datasets"):
+        return None
+    if found != f"{kind}s":
+        raise UserError(place, "kind", found.removesuffix("s"), kind, "It is something else")
+    return Origin(repo.replace("--", "/"), place.name, CACHE)
+
+
+def _recorded(line: list[Path]) -> Iterator[str]:
+    """The revisions in the records of a download into a folder, or into one above it."""
+    folder = line[0]
+    for above in line:
+        records = above / ".cache/huggingface/download" / folder.relative_to(above)
+        for record in sorted(records.rglob("*.metadata")):
+            yield files.read_text(record).split("\n", 1)[0].strip()
+
+
+def check_origin(folder: Path, repo: str, revision: str, kind: str = "model") -> Origin:
     """What a folder says of itself. Raises `UserError` if that is not the pinned snapshot."""
-    origin = origin_of(folder)
+    origin = origin_of(folder, kind)
     if origin.repo not in (None, repo):
         raise UserError(folder, "repo", origin.repo, repo, "It is another model or data set")
     if origin.revision not in (None, revision):
@@ -83,27 +105,12 @@ def check_model(folder: Path, target: HubTarget) -> dict[str, Any]:
     _check_settings(folder, target)
     found = _check_weights(folder, target)
     return {
-        "repo": target.repo,
+        "repo": origin.repo,
         "revision": origin.revision,
         "revision_known_by": origin.known_by,
         "dtype": target.dtype,
         **found,
     }
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """A JSON file of settings by name. Raises `UserError` for another one, or one with code."""
-    found = files.read_json(path)
-    if not isinstance(found, dict):
-        raise UserError(path, "file", "no settings", "settings by name")
-    text = found.get("text_config", {})
-    if not isinstance(text, dict):
-        raise UserError(path, "text_config", text, "settings by name")
-    for name in CODE:
-        for place, within in (("", found), ("text_config.", text)):
-            if name in within:
-                raise UserError(path, place + name, within[name], "no code beside the weights")
-    return found
 
 
 def _check_settings(folder: Path, target: HubTarget) -> None:

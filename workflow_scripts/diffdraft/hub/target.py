@@ -11,13 +11,14 @@ from diffdraft import files
 from diffdraft.config_hub import HubTarget
 from diffdraft.errors import UserError
 from diffdraft.hub.download import MODEL_PATTERNS, download
-from diffdraft.hub.snapshot import SETTINGS, check_model
+from diffdraft.hub.snapshot import check_model
+from diffdraft.settings_files import SETTINGS
+from diffdraft.target_record import HUB_RECORD
 from diffdraft.targets.load import load_target
 from diffdraft.weight_folder import named_weights
 from diffdraft.whole_folder import check_replaceable, whole_folder
 
-RECORD = "weights.json"
-NAMES = (*SETTINGS, RECORD, "*.safetensors")
+NAMES = (*SETTINGS, HUB_RECORD, "*.safetensors")
 
 
 def make_target(target: HubTarget, model: Path | None, out: Path) -> None:
@@ -43,7 +44,7 @@ def make_target(target: HubTarget, model: Path | None, out: Path) -> None:
         # belongs to reads this record.
         fingerprint = load_target(temporary).fingerprint
         files.write_json(
-            temporary / RECORD, {**record, "files": hashes, "fingerprint": fingerprint}
+            temporary / HUB_RECORD, {**record, "files": hashes, "fingerprint": fingerprint}
         )
 
 

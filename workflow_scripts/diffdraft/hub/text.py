@@ -17,8 +17,9 @@ from diffdraft.config_hub import HubCorpus, PartSettings
 from diffdraft.errors import UserError
 from diffdraft.hub.download import download
 from diffdraft.hub.rows import long_rows, parquet_of, part_files
-from diffdraft.hub.snapshot import check_origin, read_settings
+from diffdraft.hub.snapshot import check_origin
 from diffdraft.hub.target import described
+from diffdraft.settings_files import read_settings
 
 
 def build_text(
@@ -34,7 +35,7 @@ def build_text(
             or too short for one window, a tokenizer beyond the vocabulary, or a full disk.
     """
     folder = text or fetched(corpus)
-    origin = check_origin(folder, corpus.dataset, corpus.revision)
+    origin = check_origin(folder, corpus.dataset, corpus.revision, "dataset")
     tokenizer, end = load_tokenizer(target, vocab_size)
     parts = {piece.part: part_files(folder, corpus, piece.part) for piece in corpus.splits.values()}
     splits = {}

@@ -9,12 +9,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt, ValidationError
+
 from diffdraft import files
+from diffdraft.config_adapters import Part
 from diffdraft.errors import UserError
-from diffdraft.layers.lora import Adapter, AdapterSpec
+from diffdraft.layers.lora import PLACEMENTS, Adapter, AdapterSpec
 from diffdraft.layers.tensors import Tensors, load_tensors, save_tensors
 
 REQUIRED = ("study", "arm", "step", "seed", "block_size", "config_hash", "target_fingerprint")
+
+
+class SpecFields(BaseModel):
+    """`AdapterSpec` as a file states it."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    rank: PositiveInt
+    alpha: FiniteFloat
+    init_std: FiniteFloat
+    placement: tuple[Part, ...] = Field(min_length=1)
+    seed: int
 
 
 def save_adapter(path: Path, adapter: Adapter, metadata: dict[str, Any]) -> None:
@@ -47,10 +62,9 @@ def read_adapter(path: Path, sha256: str | None = None) -> tuple[Tensors, dict[s
 def read_spec(path: Path, metadata: dict[str, str]) -> AdapterSpec:
     """The shape that an adapter file states. Raises `UserError` if it states none."""
     try:
-        spec = json.loads(metadata["spec"])
-        return AdapterSpec(**{**spec, "placement": tuple(spec["placement"])})
-    except (ValueError, TypeError, KeyError):
-        expected = "rank, alpha, init_std, placement and seed as JSON"
+        return AdapterSpec(**SpecFields.model_validate_json(metadata["spec"]).model_dump())
+    except ValidationError:
+        expected = f"rank, alpha, init_std, placement ({', '.join(PLACEMENTS)}) and seed as JSON"
         raise UserError(path, "metadata.spec", metadata["spec"], expected) from None
 
 

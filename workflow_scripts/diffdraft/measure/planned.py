@@ -1,8 +1,6 @@
-"""Before a measurement: are profile, workload and adapter those of the plan?"""
+"""Before a measurement: are profile, target, workload and adapter those of the plan?"""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from diffdraft import files
@@ -11,7 +9,8 @@ from diffdraft.errors import UserError
 from diffdraft.measure.workloads import Workload, load_workload
 from diffdraft.prereg.schema import DecodingSample, Plan, PromptSample
 from diffdraft.profile_digest import profile_digest
-from diffdraft.training.adapter import adapter_spec
+from diffdraft.target_record import recorded_fingerprint, recorded_revision
+from diffdraft.training.stated import check_stated
 
 OTHER = "What changed needs a plan of its own or an amendment"
 
@@ -24,8 +23,17 @@ def check_profile(plan: Plan, profile: Profile, file: Path) -> str:
     return found
 
 
-def check_pin(file: Path, field: str, found: str, planned: str | None) -> None:
-    """Refuse what differs from a digest that the plan gives."""
+def check_target(plan: Plan, profile: str, folder: Path) -> None:
+    """Refuse a model folder whose record gives another target than the plan pins."""
+    model = plan.models.get(profile)
+    if model is not None and model.fingerprint is not None:
+        check_pin(folder, "fingerprint", recorded_fingerprint(folder), model.fingerprint)
+    if model is not None:
+        check_pin(folder, "revision", recorded_revision(folder), model.revision)
+
+
+def check_pin(file: Path, field: str, found: str | None, planned: str | None) -> None:
+    """Refuse what differs from what the plan pins, if it does."""
     if planned is not None and found != planned:
         raise UserError(file, field, found, f"{planned}, as planned", OTHER)
 
@@ -53,28 +61,13 @@ def check_adapter(
     """
     adapters = {str(name): settings for name, settings in profile.adapters.items()}
     stated = metadata["arm"]
-    if stated not in adapters or (arm is not None and stated != arm):
+    if stated not in adapters:
         expected = arm or " or ".join(adapters)
         raise UserError(file, "metadata.arm", stated, expected, "It is another adapter")
-    settings = adapters[stated]
-    described = {
-        "arm": stated,
-        "block_size": str(settings.block_size),
-        "step": str(settings.optimiser.steps),
-        "seed": str(settings.optimiser.seed),
-    }
-    for name, value in described.items():
-        _same(file, f"metadata.{name}", metadata[name], value)
-    spec = {**asdict(adapter_spec(settings)), "placement": list(settings.placement)}
-    found = json.loads(metadata["spec"])
-    for name in (*spec, *(key for key in found if key not in spec)):
-        _same(file, f"metadata.spec.{name}", found.get(name), spec.get(name))
+    described = check_stated(file, metadata, arm or stated, adapters[stated])
     for planned in plan.arms:
         if planned.id == stated and planned.trained_block_size is not None:
-            _same(file, "metadata.block_size", settings.block_size, planned.trained_block_size)
+            trained, plans = adapters[stated].block_size, planned.trained_block_size
+            if trained != plans:
+                raise UserError(file, "metadata.block_size", trained, f"{plans}, as in the plan")
     return described
-
-
-def _same(file: Path, field: str, found: object, expected: object) -> None:
-    if found != expected:
-        raise UserError(file, field, found, f"{expected}, as in the profile and plan")

@@ -25,6 +25,7 @@ from diffdraft.layers.tensors import Tensors, load_tensors
 from diffdraft.targets.architecture import build
 from diffdraft.targets.load import load_target
 from diffdraft.training.adapter import adapter_spec
+from diffdraft.training.stated import check_stated
 from diffdraft.weight_files import read_metadata
 
 TAG = "primary"
@@ -48,8 +49,9 @@ def fetch_adapter(
 
     Raises:
         UserError: a file of another size or digest, an adapter of another rank or placement, or
-            for another depth, width or target; an address that does not answer; a full disk; or a
-            folder to write to and no target.
+            for another depth, width or target; one of this project that is not the profile's
+            primary one; an address that does not answer; a full disk; or a folder to write to and
+            no target.
     """
     hub = of_kind(HubTarget, profile.target, "target")
     settings = next(each for tag, each in profile.adapters.items() if tag == TAG)
@@ -64,6 +66,8 @@ def fetch_adapter(
             check_bound(path, given.metadata or {}, fingerprint)
             published = published_metadata(settings, record, fingerprint)
             record |= {"metadata": given.metadata or published}
+        if given.metadata is not None:
+            check_stated(path, given.metadata, TAG, settings)
     if out is not None:
         save_adapter(out / "adapter.safetensors", adapter, record["metadata"])
         files.write_json(out / "fetched.json", record)

@@ -20,7 +20,7 @@ from diffdraft.layers.walk import head
 from diffdraft.targets.load import Target
 from diffdraft.training.blocks import Corruption, block_seeds, corrupt, draft_rows
 from diffdraft.training.branching import clean_pass, noisy_pass
-from diffdraft.training.loop import WindowOrder
+from diffdraft.training.loop import LOWER, WindowOrder
 from diffdraft.training.losses import total_variation
 from diffdraft.training.objective import objective
 
@@ -183,12 +183,13 @@ class AdapterTask:
     def check(self, history: list[dict[str, Any]]) -> None:
         """Saturation guard: a one-hot softmax has no gradient and trains no more, silently.
 
-        Raises when for 5 steps running the gradient is nothing and the logits are twice the
-        teacher's (qwen-block-diffusion-lab, training guards).
+        Raises `UserError` when for 5 steps running the gradient is nothing and the logits are twice
+        the teacher's (qwen-block-diffusion-lab, training guards).
         """
         recent = history[-SATURATED_STEPS:]
         if len(recent) == SATURATED_STEPS and all(map(_saturated, recent)):
-            raise RuntimeError(f"saturated at step {recent[-1]['step']}: lower the learning rate")
+            found = f"none up to step {recent[-1]['step']}, and logits that have grown"
+            raise UserError("training", "gradient", found, "a softmax that still learns", LOWER)
 
 
 def _saturated(record: dict[str, Any]) -> bool:

@@ -25,6 +25,7 @@ from diffdraft.errors import UserError
 from diffdraft.layers.tensors import Tensors, load_tensors, save_tensors
 
 History = dict[str, float]  # one step: its number, loss, gradient norm and whatever was measured
+LOWER = "Lower optimiser.learning_rate in the profile"
 LOG_LINES = 20  # progress lines of a whole run when there is no terminal
 
 
@@ -122,8 +123,10 @@ def _step(
     mx.eval(loss, norm, others, updated, optimiser.state)
     scalars = {"loss": loss, "grad_norm": norm, **others}
     record = {name: float(value.item()) for name, value in scalars.items()}
-    if not math.isfinite(record["loss"]):
-        raise RuntimeError(f"loss is {record['loss']} at step {step + 1}")
+    for name in ("loss", "grad_norm"):
+        if not math.isfinite(record[name]):
+            found = f"{record[name]} at step {step + 1}"
+            raise UserError("training", name, found, "a finite number", LOWER)
     task.assign(updated)
     return record
 

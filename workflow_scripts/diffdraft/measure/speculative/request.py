@@ -12,6 +12,7 @@ from diffdraft.measure.speculative.protocol import Protocol
 from diffdraft.measure.speculative.seeds import DecodingSeeds
 from diffdraft.prereg.schema import DecodingSample
 from diffdraft.studies.act4s.design import RunDesign
+from diffdraft.target_record import recorded_revision
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Request:
             "arms": list(self.design.arms),
             "workload_sha256": files.sha256_file(self.workload),
             "target_fingerprint": fingerprint,
+            "target_revision": recorded_revision(self.target),
             "adapter_sha256": sha256_or_none(self.adapter),
             "shuffled_adapter_sha256": sha256_or_none(self.shuffled),
             "corpus_sha256": passages_sha256(self.corpus) if self.corpus else None,

@@ -7,7 +7,12 @@ from diffdraft import files
 from diffdraft.config import Profile, load_profile
 from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import read_adapter
-from diffdraft.measure.planned import check_adapter, check_profile, planned_workload
+from diffdraft.measure.planned import (
+    check_adapter,
+    check_profile,
+    check_target,
+    planned_workload,
+)
 from diffdraft.measure.speculative.bench import SHUFFLED_ARM
 from diffdraft.measure.speculative.cost_run import measure_cost
 from diffdraft.measure.speculative.record import measure
@@ -72,6 +77,7 @@ def measure_planned(
         cost_ms = cost_table(ksweep, sample.policies.allowed)
         origin["ksweep_sha256"] = files.sha256_file(ksweep)
     planned_workload(workload, sample)
+    check_target(plan, profile.name, target)
     request = Request(
         name=name,
         design=design,

@@ -23,7 +23,7 @@ def alone(trial: Trial, trace: Trace, marks: Marks) -> str:
 
 
 def compared(trial: Trial, native: Sequence[Trace], drafted: Sequence[Trace], marks: Marks) -> str:
-    """Of the timed runs, all of the same text."""
+    """Of the timed runs."""
     ratio = rate(drafted) / rate(native)
     how = f"{len(native)} runs of each in turns after a warm-up, the prompt's time included"
     return "\n".join(
@@ -33,7 +33,7 @@ def compared(trial: Trial, native: Sequence[Trace], drafted: Sequence[Trace], ma
             line("drafted", f"{rate(drafted):.1f} tokens/s, {blocks(trial)}"),
             line("native", f"{rate(native):.1f} tokens/s"),
             line("speed", f"{ratio:.2f} times native ({how})"),
-            line("text", text_words(trial, native[0].tokens, drafted[0].tokens)),
+            line("text", text_words(trial, native, drafted)),
             computed_line(trial),
         ]
     )
@@ -73,9 +73,13 @@ def accepted_line(trace: Trace) -> str:
     return line("accepted", each)
 
 
-def text_words(trial: Trial, native: list[int], drafted: list[int]) -> str:
-    """Whether the two texts are the same, and where not, how close the choice was."""
-    audit = DivergenceAudit(trial.target.model, TOLERANCE).row(trial.ids, native, drafted)
+def text_words(trial: Trial, native: Sequence[Trace], drafted: Sequence[Trace]) -> str:
+    """Whether all texts are the same, and where not, how close the choice was."""
+    for name, runs in (("native", native), ("drafted", drafted)):
+        if any(run.tokens != runs[0].tokens for run in runs):
+            return f"differs from one {name} run to the next"
+    texts = native[0].tokens, drafted[0].tokens
+    audit = DivergenceAudit(trial.target.model, TOLERANCE).row(trial.ids, *texts)
     if audit is None:
         return "identical to native greedy decoding"
     ours, theirs = (
