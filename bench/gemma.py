@@ -113,6 +113,6 @@ def one_row_products() -> str:
     mlx = fastest(lambda: [mx.eval(row @ weight.T) for row, weight in pairs])
     numpy = fastest(lambda: [array @ vector for array, vector in arrays])
     return (
-        f"its products alone: MLX {1000 * mlx:.0f} ms, NumPy's matrix by vector"
+        f"products of one row alone: MLX {1000 * mlx:.0f} ms, NumPy's matrix by vector"
         f" {1000 * numpy:.0f} ms"
     )

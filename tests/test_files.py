@@ -53,6 +53,9 @@ def test_a_stamp_tells_what_lies_at_a_path(tmp_path):
     files.write_text(folder / "a", "1")
     stamps = [files.stamp(folder)]
     assert files.stamp(folder) == stamps[0]
+    files.write_text(folder / ".DS_Store", "1")
+    files.write_text(folder / ".cache/b", "1")
+    assert files.stamp(folder) == stamps[0]
     files.write_text(folder / "a", "12")
     stamps.append(files.stamp(folder))
     os.utime(folder / "a", (1, 1))

@@ -162,7 +162,7 @@ class Profile(Strict):
     def every_adapter(self) -> Self:
         """Studies need both: one measures, the other says whether it was by chance."""
         if missing := [tag for tag in TAGS if tag not in self.adapters]:
-            raise refuse("adapters", f"no {missing[0]}", f"{' and '.join(TAGS)}")
+            raise refuse("adapters", f"no {missing[0]}", " and ".join(TAGS))
         return self
 
     @validator(mode="after")

@@ -88,10 +88,12 @@ def sha256_file(path: str | Path) -> str:
 def stamp(path: str | Path) -> str:
     """A digest of the names, sizes and times of a file, or of all files in a folder.
 
-    It tells whether somebody has put something else there, without reading gigabytes.
+    It tells whether somebody has put something else there, without reading gigabytes. Hidden files
+    and folders, which systems and tools leave anywhere, do not count.
     """
     path = Path(path)
-    found = sorted(path.rglob("*")) if path.is_dir() else [path]
-    stats = [(one.relative_to(path), one.stat()) for one in found if one.is_file()]
-    told = [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats]
+    found = path.rglob("*") if path.is_dir() else [path]
+    stats = {one.relative_to(path): one.stat() for one in found if one.is_file()}
+    seen = sorted(name for name in stats if not any(part[0] == "." for part in name.parts))
+    told = [f"{name} {stats[name].st_size} {stats[name].st_mtime_ns}" for name in seen]
     return sha256_bytes("\n".join(told).encode())[:16]

@@ -63,7 +63,7 @@ def read_rows(path: Path) -> Iterator[str]:
         raise UserError(path, "format", "Parquet, and no pyarrow", "pyarrow", action) from None
     # What pyarrow raises is a ValueError, or an OSError where pages or the footer are torn.
     except (ValueError, KeyError, OSError) as error:
-        said = f"{error}".splitlines()[0]
+        said = f"{type(error).__name__} {error}".splitlines()[0]
         raise UserError(path, "file", said, f"Parquet with a column {COLUMN}") from None
     for place, row in enumerate(table[COLUMN]):
         if not isinstance(row, str):

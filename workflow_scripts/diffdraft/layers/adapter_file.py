@@ -5,6 +5,7 @@ an adapter is never put on another target.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def read_adapter(path: Path, sha256: str | None = None) -> tuple[Tensors, dict[s
     return tensors, metadata
 
 
-def read_spec(path: Path, metadata: dict[str, str]) -> AdapterSpec:
+def read_spec(path: Path, metadata: Mapping[str, str]) -> AdapterSpec:
     """The shape that an adapter file states. Raises `UserError` if it states none."""
     try:
         return AdapterSpec(**SpecFields.model_validate_json(metadata["spec"]).model_dump())

@@ -16,7 +16,6 @@ from diffdraft.measure.positions import Row, batch_rows
 from diffdraft.measure.shards import Shards
 from diffdraft.measure.windows import WindowPlan, planned_windows
 from diffdraft.prereg.amendments import load_amended_plan
-from diffdraft.target_record import recorded_revision
 from diffdraft.targets.load import load_target
 
 SCRIPT = Path(__file__).parents[2] / "extract_positions.py"
@@ -43,7 +42,7 @@ def extract(
     """
     profile, plan = load_profile(profile_file), load_amended_plan(plan_file)
     profile_sha256 = check_profile(plan, profile, profile_file)
-    check_target(plan, profile.name, target_folder)
+    revision = check_target(plan, profile.name, target_folder)
     target = load_target(target_folder)
     adapter = load_adapter(target.model, target.fingerprint, adapter_file)
     described = check_adapter(adapter_file, read_adapter(adapter_file)[1], profile, plan, tag)
@@ -54,7 +53,7 @@ def extract(
         "tag": tag,
         "plan_sha256": plan.sha256,
         "target_fingerprint": target.fingerprint,
-        "target_revision": recorded_revision(target_folder),
+        "target_revision": revision,
         "adapter_sha256": files.sha256_file(adapter_file),
         "student_ids_sha256": windows.digest(),
         "code": code_digest(SCRIPT),

@@ -17,18 +17,12 @@ from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import load_adapter, read_adapter
 from diffdraft.layers.lora import Adapter
 from diffdraft.layers.walk import text_model
-from diffdraft.measure.planned import (
-    check_adapter,
-    check_profile,
-    check_target,
-    planned_workload,
-)
+from diffdraft.measure.planned import check_adapter, check_profile, check_target, planned_workload
 from diffdraft.measure.shards import Shards
 from diffdraft.measure.timing import Arm, Protocol, time_prompt
 from diffdraft.measure.workloads import EncodedPrompt, encode_workload
 from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.schema import Plan, PromptSample
-from diffdraft.target_record import recorded_revision
 from diffdraft.targets.load import Target, load_target
 
 NOISE_SEED = "draft_noise"
@@ -58,7 +52,7 @@ def measure(
     profile, plan = load_profile(profile_file), load_amended_plan(plan_file)
     sample = plan.sample_of(PromptSample, profile.name, plan_file)
     profile_sha256 = check_profile(plan, profile, profile_file)
-    check_target(plan, profile.name, target_folder)
+    revision = check_target(plan, profile.name, target_folder)
     workload = planned_workload(workload_file, sample)
     target = load_target(target_folder)
     adapter = load_adapter(target.model, target.fingerprint, adapter_file)
@@ -73,7 +67,7 @@ def measure(
         "workload": workload.name,
         "workload_sha256": files.sha256_file(workload_file),
         "target_fingerprint": target.fingerprint,
-        "target_revision": recorded_revision(target_folder),
+        "target_revision": revision,
         "adapter_sha256": files.sha256_file(adapter_file),
         "samples": sample.model_dump(),
         "seeds": plan.seeds,

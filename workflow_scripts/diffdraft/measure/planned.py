@@ -23,13 +23,13 @@ def check_profile(plan: Plan, profile: Profile, file: Path) -> str:
     return found
 
 
-def check_target(plan: Plan, profile: str, folder: Path) -> None:
-    """Refuse a model folder whose record gives another target than the plan pins."""
-    model = plan.models.get(profile)
+def check_target(plan: Plan, profile: str, folder: Path) -> str | None:
+    """The target's revision, if known; `UserError` if its record is not what the plan pins."""
+    model, found = plan.models.get(profile), recorded_revision(folder)
     if model is not None and model.fingerprint is not None:
         check_pin(folder, "fingerprint", recorded_fingerprint(folder), model.fingerprint)
-    if model is not None:
-        check_pin(folder, "revision", recorded_revision(folder), model.revision)
+    check_pin(folder, "revision", found, model.revision if model else None)
+    return found
 
 
 def check_pin(file: Path, field: str, found: str | None, planned: str | None) -> None:
@@ -65,9 +65,9 @@ def check_adapter(
         expected = arm or " or ".join(adapters)
         raise UserError(file, "metadata.arm", stated, expected, "It is another adapter")
     described = check_stated(file, metadata, arm or stated, adapters[stated])
+    size = adapters[stated].block_size
     for planned in plan.arms:
-        if planned.id == stated and planned.trained_block_size is not None:
-            trained, plans = adapters[stated].block_size, planned.trained_block_size
-            if trained != plans:
-                raise UserError(file, "metadata.block_size", trained, f"{plans}, as in the plan")
+        if planned.id == stated and planned.trained_block_size not in (None, size):
+            expected = f"{planned.trained_block_size}, as in the plan"
+            raise UserError(file, "metadata.block_size", size, expected)
     return described

@@ -1,13 +1,12 @@
 """What an adapter file says of itself, held to the settings that it should be of."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from diffdraft.config_adapters import AdapterSettings
 from diffdraft.errors import UserError
+from diffdraft.layers.adapter_file import read_spec
 from diffdraft.training.adapter import adapter_spec
 
 
@@ -26,14 +25,14 @@ def check_stated(
         "step": str(settings.optimiser.steps),
         "seed": str(settings.optimiser.seed),
     }
-    spec = {**asdict(adapter_spec(settings)), "placement": list(settings.placement)}
-    found = json.loads(metadata["spec"])
-    pairs: list[tuple[str, Any, Any]] = [
-        (name, metadata[name], value) for name, value in described.items()
-    ]
-    pairs += [(f"spec.{name}", found.get(name), value) for name, value in spec.items()]
-    pairs += [(f"spec.{name}", value, None) for name, value in found.items() if name not in spec]
-    for name, value, expected in pairs:
-        if value != expected:
-            raise UserError(file, f"metadata.{name}", value, f"{expected}, as in the profile")
+    for name, expected in described.items():
+        _same(file, name, metadata[name], expected)
+    found = asdict(read_spec(file, metadata))
+    for name, value in asdict(adapter_spec(settings)).items():
+        _same(file, f"spec.{name}", found[name], value)
     return described
+
+
+def _same(file: Path, field: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise UserError(file, f"metadata.{field}", found, f"{expected}, as in the profile")

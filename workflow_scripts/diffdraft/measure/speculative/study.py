@@ -7,12 +7,7 @@ from diffdraft import files
 from diffdraft.config import Profile, load_profile
 from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import read_adapter
-from diffdraft.measure.planned import (
-    check_adapter,
-    check_profile,
-    check_target,
-    planned_workload,
-)
+from diffdraft.measure.planned import check_adapter, check_profile, check_target, planned_workload
 from diffdraft.measure.speculative.bench import SHUFFLED_ARM
 from diffdraft.measure.speculative.cost_run import measure_cost
 from diffdraft.measure.speculative.record import measure
