@@ -9,7 +9,6 @@ bit for bit.
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import mlx.core as mx
@@ -57,7 +56,9 @@ STOCK = Ops(
 )
 
 
-@partial(mx.compile, shapeless=True)
+# Not `shapeless`: a graph first met inside a gradient would keep the shape that it had there, since
+# MLX (0.32) traces shapes as variable only where compilation is the outermost transformation.
+@mx.compile
 def _rational_sigmoid(x: mx.array) -> mx.array:
     y = mx.clip(0.5 * x, -TANH_LIMIT, TANH_LIMIT)
     u = y * y
