@@ -61,6 +61,20 @@ def test_a_run_ends_with_the_first_thing_missing(source, profile):
             module.refuse_missing(profile, given, PREREG, ("act4s",))
 
 
+def test_a_plan_that_pins_a_revision_takes_no_folder_that_does_not_say_it(source, profile, planned):
+    path = planned / "act4s.yaml"
+    plan = yaml.safe_load(path.read_text())
+    plan["models"]["standin"]["revision"] = standin.REVISION
+    path.write_text(yaml.safe_dump(plan, sort_keys=False))
+    given = Given(source / "model", source / "text")
+    with pytest.raises(UserError, match=f"revision: found not said.*; expected {standin.REVISION}"):
+        module.refuse_missing(profile, given, planned, ("act4s",))
+    cached = cached_snapshot(profile.target.repo, standin.REVISION)
+    shutil.copytree(source / "model", cached)
+    for model in (None, cached):
+        module.refuse_missing(profile, Given(model, source / "text"), planned, ("act4s",))
+
+
 def test_what_a_rule_can_fetch_stops_no_run(profile, planned):
     module.refuse_missing(profile, Given(), planned, ("act4s",))
     module.refuse_missing(profile, Given(), PREREG, ())

@@ -13,7 +13,13 @@ from diffdraft.errors import UserError
 from diffdraft.hub.download import command
 from diffdraft.hub.estimates import GB, memory, times
 from diffdraft.hub.rows import parquet_of, part_files
-from diffdraft.hub.snapshot import cache_folder, cached_snapshot, check_model, check_origin
+from diffdraft.hub.snapshot import (
+    cache_folder,
+    cached_snapshot,
+    check_model,
+    check_origin,
+    origin_of,
+)
 from diffdraft.hub.web_file import check_scheme, is_address
 from diffdraft.prereg.adapter_evidence import ADAPTER_TAGS
 from diffdraft.prereg.amendments import load_amended_plan
@@ -47,7 +53,7 @@ def needs(profile: Profile, given: Given, prereg: Path, studies: tuple[str, ...]
     }
     for study in studies:
         checks[f"plan of {study}"] = lambda study=study: _sample(  # type: ignore[misc]
-            profile, prereg / f"{study}.yaml"
+            profile, given.model, prereg / f"{study}.yaml"
         )
     return [_need(name, check) for name, check in checks.items()]
 
@@ -90,9 +96,14 @@ def _target(profile: Profile) -> HubTarget:
     return of_kind(HubTarget, profile.target, "target")
 
 
-def _model(profile: Profile, model: Path | None) -> str:
+def _folder(profile: Profile, model: Path | None) -> Path:
+    """Where the model is, or would be once it is fetched."""
     target = _target(profile)
-    folder = model or cached_snapshot(target.repo, target.revision)
+    return model or cached_snapshot(target.repo, target.revision)
+
+
+def _model(profile: Profile, model: Path | None) -> str:
+    target, folder = _target(profile), _folder(profile, model)
     if model is None and not folder.is_dir():
         size = f"{target.weight_bytes / GB:.1f} GB"
         fetch = f"{command(target.repo, target.revision)} ({size}), or --config model=FOLDER"
@@ -129,14 +140,25 @@ def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def _sample(profile: Profile, file: Path) -> str:
-    load_amended_plan(file)  # one that is no plan is told as that
+def _sample(profile: Profile, model: Path | None, file: Path) -> str:
+    plan = load_amended_plan(file)  # one that is no plan is told as that
     try:
         require_sample(file, profile.name)
     except UserError as error:
         told = (error.field, error.found, error.expected)
         raise UserError(file, *told, f"Amend it by: {amendment(file, profile.name)}") from None
+    planned = plan.models.get(profile.name)
+    if planned and planned.revision:
+        _check_revision(_folder(profile, model), planned.revision, file)
     return f"{file}, with a sample for it"
+
+
+def _check_revision(folder: Path, pinned: str, plan: Path) -> None:
+    """Refuse a folder that is there and does not say that it is the planned revision."""
+    if folder.is_dir() and (found := origin_of(folder).revision) != pinned:
+        told = found or "not said by this folder"
+        action = "Give the hub's snapshot, or a folder of `hf download --local-dir`, which say it"
+        raise UserError(folder, "revision", told, f"{pinned}, as {plan} has it", action)
 
 
 def amendment(plan: Path, profile: str) -> str:
