@@ -17,6 +17,7 @@ from diffdraft.prereg.schema import load_plan
 from .repositories import RESULTS, STUDY, Repository
 
 HISTORY_CHECKS = {
+    "nothing lost",
     "ledger only added to",
     "unchanged since frozen",
     "frozen before results",
@@ -457,6 +458,25 @@ def test_results_replaced_fail(repository, tmp_path):
     details = repository.failures()
     assert details.keys() == {"results only added"}
     assert "removes it" in details["results only added"]
+
+
+def test_results_removed_for_good_fail(repository):
+    shutil.rmtree(repository.results)
+    repository.commit("an unwanted verdict")
+    details = repository.failures()
+    assert details.keys() == {"nothing lost"}
+    assert "removes it" in details["nothing lost"]
+
+
+def test_published_figures_changed_fail(repository):
+    path = repository.path / "results/published/figures.yaml"
+    path.parent.mkdir()
+    path.write_text("auroc: 0.7\n")
+    repository.commit("published")
+    assert repository.failures() == {}
+    path.write_text("auroc: 0.9\n")
+    repository.commit("better")
+    assert "published/figures.yaml" in repository.failures()["nothing lost"]
 
 
 @pytest.mark.parametrize("name", [f"{RESULTS}/cycles.csv", f"prereg/{STUDY}.yaml"])

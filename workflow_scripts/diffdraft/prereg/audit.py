@@ -65,6 +65,9 @@ def _audit_ledger(repo: Path) -> Iterator[Finding]:
     yield find("bytes against the ledger", subject, bytes_agree)
     append_only = with_history(repo, lambda: history.check_append_only(repo))
     yield find("ledger only added to", subject, append_only)
+    there = [f"{folder.relative_to(repo).as_posix()}/" for folder in _evidence_folders(repo)]
+    lost = with_history(repo, lambda: history.check_nothing_lost(repo, there))
+    yield find("nothing lost", history.RESULTS, lost)
     yield find("as committed", "results, prereg", lambda: history.check_as_committed(repo))
 
 

@@ -102,14 +102,33 @@ def check_results_kept(repo: Path, results: str, measured_by: Mapping[str, str |
     if not added:
         raise Untold(f"{results} is in no commit", f"git add {results} and commit it")
     for change in changes:
-        if change.status != "A":
-            words = "removes it" if change.status == "D" else "changes it"
-            raise UserError(
-                change.path, f"commit {change.commit[:12]}", words, "evidence added and left alone"
-            )
+        _require_added(change)
     for name, commit in measured_by.items():
         _check_measured_before(repo, f"{results}/{name}", commit, added)
     return f"added in {added[0][:12]} and the same since"
+
+
+def check_nothing_lost(repo: Path, folders: Collection[str]) -> str:
+    """Check that what was ever added below results/, outside of `folders`, was left alone.
+
+    `folders` are the evidence that is there, which has findings of its own. A folder that is gone
+    has none, nor have published figures. Raises `UserError` naming the first commit with a change.
+    """
+    changes = [
+        change
+        for change in git.changes(repo, RESULTS)
+        if not change.path.startswith(tuple(folders))
+    ]
+    for change in changes:
+        _require_added(change)
+    return f"{len({change.path for change in changes})} other files, each added once and there"
+
+
+def _require_added(change: git.Change) -> None:
+    if change.status != "A":
+        words = "removes it" if change.status == "D" else "changes it"
+        place = f"commit {change.commit[:12]}"
+        raise UserError(change.path, place, words, "results added and left alone")
 
 
 def _check_measured_before(repo: Path, file: str, commit: str | None, added: list[str]) -> None:
