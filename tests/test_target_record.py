@@ -9,6 +9,8 @@ from diffdraft import files
 from diffdraft.errors import UserError
 from diffdraft.target_record import (
     RECORDS,
+    check_settings,
+    described_settings,
     record_file,
     recorded_fingerprint,
     recorded_revision,
@@ -54,3 +56,27 @@ def test_the_revision_is_that_of_the_hub_or_none(tmp_path):
     files.write_json(tmp_path / "weights.json", [])
     with pytest.raises(UserError, match=r"weights.json: file: found no record"):
         recorded_revision(tmp_path)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        files.write_json(tmp_path / name, {"of": name})
+    record = {"fingerprint": "f", "files": described_settings(tmp_path)}
+    files.write_json(tmp_path / "conversion.json", record)
+    return tmp_path
+
+
+def test_settings_as_recorded(recorded):
+    check_settings(recorded)
+    check_settings(recorded / "elsewhere")  # no record, so nothing is said
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+def test_the_same_weights_under_other_settings_are_refused(recorded, name):
+    files.write_json(recorded / name, {"sliding_window": 1})
+    with pytest.raises(UserError, match=f"{name}: file: .* as conversion.json has it"):
+        check_settings(recorded)
+    (recorded / name).unlink()
+    with pytest.raises(UserError, match=f"{name}: file: found nothing there"):
+        check_settings(recorded)

@@ -182,6 +182,14 @@ def test_other_rank_is_refused(saved):
     refuse(saved, "layers.0.linear_attn.in_proj_qkv.lora_a")
 
 
+@pytest.mark.parametrize("spoil", [lambda x: x.astype(mx.int32), lambda x: x * float("nan")])
+def test_what_is_no_finite_number_is_refused(saved, spoil):
+    tensors, meta = load_tensors(saved)
+    name = sorted(tensors)[0]
+    save_tensors(saved, {**tensors, name: spoil(tensors[name])}, meta)
+    refuse(saved, name)
+
+
 def test_missing_metadata_is_refused(saved):
     tensors, meta = load_tensors(saved)
     del meta["step"]

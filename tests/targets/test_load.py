@@ -1,5 +1,7 @@
 """A target is an ordinary model folder, loaded by `mlx_lm.load`."""
 
+import json
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from diffdraft.errors import UserError
 from diffdraft.layers.adapter_file import REQUIRED, load_adapter, save_adapter
 from diffdraft.layers.lora import Adapter, AdapterSpec
 from diffdraft.measure.divergence import DivergenceAudit
+from diffdraft.target_record import described_settings
 from diffdraft.targets.architecture import build, initialise
 from diffdraft.targets.corpus import train_tokenizer
 from diffdraft.targets.fingerprint import fingerprint
@@ -56,6 +59,17 @@ def test_incomplete_folder_is_refused(folder, tmp_path, missing):
         if path.name != missing:
             (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(UserError, match="safetensors" if "model" in missing else missing):
+        load_target(tmp_path)
+
+
+def test_other_settings_than_the_folder_was_made_with_are_refused(folder, tmp_path):
+    for path in folder[0].iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    files.write_json(tmp_path / "training.json", {"files": described_settings(tmp_path)})
+    load_target(tmp_path)
+    config = json.loads(files.read_text(tmp_path / "config.json"))
+    files.write_json(tmp_path / "config.json", {**config, "rms_norm_eps": 0.001})
+    with pytest.raises(UserError, match=r"config.json: file: .* as training.json has it"):
         load_target(tmp_path)
 
 

@@ -85,6 +85,11 @@ def sha256_file(path: str | Path) -> str:
     return digest.hexdigest()
 
 
+def described(path: Path) -> dict[str, int | str]:
+    """Size and SHA-256 of a file."""
+    return {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+
+
 def stamp(path: str | Path) -> str:
     """A digest of the names, sizes and times of a file, or of all files in a folder.
 

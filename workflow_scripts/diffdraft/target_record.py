@@ -2,13 +2,15 @@
 
 A target that was trained here has training.json, a converted one conversion.json, one of the hub
 weights.json. Each gives the fingerprint of the model's weights, and that of the hub the revision of
-its snapshot, where the folder that it was made from says so. No weight is read, and no MLX.
+its snapshot, where the folder that it was made from says so; and the SHA-256 of its settings and
+tokenizer, since the same weights under others are another model. No weight is read, and no MLX.
 """
 
 from pathlib import Path
 
 from diffdraft import files
 from diffdraft.errors import UserError
+from diffdraft.settings_files import NEEDED, SETTINGS
 
 HUB_RECORD = "weights.json"
 RECORDS = ("training.json", "conversion.json", HUB_RECORD)
@@ -40,3 +42,26 @@ def recorded_revision(folder: str | Path) -> str | None:
     if not isinstance(record, dict):
         raise UserError(path, "file", "no record", "fields by name", "Make the target again")
     return record.get("revision")
+
+
+def described_settings(folder: str | Path) -> dict[str, dict[str, int | str]]:
+    """Size and SHA-256 of the settings and the tokenizer of a model folder, for its record."""
+    return {name: files.described(Path(folder) / name) for name in NEEDED}
+
+
+def check_settings(folder: str | Path) -> None:
+    """Refuse settings and tokenizer other than those that the folder was made with.
+
+    A folder without a record, or of another maker, says nothing of them. Raises `UserError`.
+    """
+    for record in (Path(folder) / name for name in RECORDS):
+        content = files.read_json(record) if record.is_file() else {}
+        stated = content.get("files") if isinstance(content, dict) else None
+        if not isinstance(stated, dict):
+            continue
+        for name in sorted(set(SETTINGS) & set(stated)):
+            path = Path(folder) / name
+            found = files.described(path) if path.is_file() else "nothing there"
+            if found != stated[name]:
+                expected = f"{stated[name]}, as {record.name} has it"
+                raise UserError(path, "file", found, expected, "Make the target again")

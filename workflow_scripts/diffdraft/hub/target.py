@@ -39,7 +39,7 @@ def make_target(target: HubTarget, model: Path | None, out: Path) -> None:
     with whole_folder(out, NAMES) as temporary:
         for source in sources:
             place(source, temporary)
-        hashes = {source.name: described(source) for source in sources}
+        hashes = {source.name: files.described(source) for source in sources}
         # The weights are read twice here, once and for all: whoever asks what an adapter or a study
         # belongs to reads this record.
         fingerprint = load_target(temporary).fingerprint
@@ -74,8 +74,3 @@ def place(source: Path, out: Path) -> None:
         return
     with files.atomic(out / source.name) as temporary:
         shutil.copyfile(source, temporary)
-
-
-def described(path: Path) -> dict[str, int | str]:
-    """Size and SHA-256 of a file."""
-    return {"bytes": path.stat().st_size, "sha256": files.sha256_file(path)}

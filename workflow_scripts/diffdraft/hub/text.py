@@ -18,7 +18,6 @@ from diffdraft.errors import UserError
 from diffdraft.hub.download import download
 from diffdraft.hub.rows import long_rows, parquet_of, part_files
 from diffdraft.hub.snapshot import check_origin
-from diffdraft.hub.target import described
 from diffdraft.settings_files import read_settings
 
 
@@ -52,7 +51,7 @@ def build_text(
         "revision": origin.revision,
         "revision_known_by": origin.known_by,
         "splits": splits,
-        "files": {path.name: described(path) for path in chain(*parts.values())},
+        "files": {path.name: files.described(path) for path in chain(*parts.values())},
     }
     files.write_json(out / "corpus.json", record)
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt, ValidationError
 
 from diffdraft import files
@@ -87,5 +88,13 @@ def load_adapter(model: Any, fingerprint: str, path: Path, sha256: str | None = 
     for name, tensor in sorted(tensors.items()):
         if tensor.shape != expected[name]:
             raise UserError(path, name, f"shape {tensor.shape}", f"shape {expected[name]}")
+        _check_numbers(path, name, tensor)
     adapter.assign(tensors)
     return adapter
+
+
+def _check_numbers(path: Path, name: str, tensor: mx.array) -> None:
+    if not mx.issubdtype(tensor.dtype, mx.floating):
+        raise UserError(path, name, str(tensor.dtype), "floating-point numbers")
+    if not mx.isfinite(tensor).all():
+        raise UserError(path, name, "a value that is not finite", "finite numbers")

@@ -17,6 +17,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 from diffdraft.errors import UserError
 from diffdraft.layers.walk import text_model
 from diffdraft.settings_files import check_no_code
+from diffdraft.target_record import check_settings
 from diffdraft.targets.fingerprint import ADAPTER_TENSORS, fingerprint
 from diffdraft.weight_folder import check_weights
 
@@ -53,7 +54,8 @@ def load_target(folder: str | Path, dtype: Dtype | None = None) -> Target:
     """Load the model folder, cast it where a dtype is given, and freeze it.
 
     Raises `UserError` when the folder lacks a file or a tensor that its model has, when one is cut,
-    left over or of another shape, when its settings name code to run, and for another dtype.
+    left over or of another shape, when its settings name code to run or are not those that it was
+    made with, and for another dtype.
     """
     _check_dtype(dtype)
     folder = Path(folder)
@@ -61,6 +63,7 @@ def load_target(folder: str | Path, dtype: Dtype | None = None) -> Target:
         if not (folder / name).is_file():
             raise UserError(folder / name, "file", "nothing there", "a model folder with it")
     check_no_code(folder)
+    check_settings(folder)
     check_weights(folder)
     try:
         model, tokenizer = mlx_lm.load(str(folder))

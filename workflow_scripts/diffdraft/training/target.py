@@ -14,6 +14,7 @@ from diffdraft import files
 from diffdraft.config import Profile, TargetSettings, of_kind
 from diffdraft.layers.chunked import chunked_logits
 from diffdraft.layers.tensors import Tensors, save_tensors
+from diffdraft.target_record import described_settings
 from diffdraft.targets.architecture import build, initialise, model_config
 from diffdraft.targets.corpus import read_windows
 from diffdraft.targets.fingerprint import fingerprint
@@ -78,6 +79,7 @@ def train_target(profile: Profile, corpus: Path, out: Path, work: Path) -> None:
         "parameters": sum(tensor.size for tensor in task.tensors.values()),
         "steps": settings.optimiser.steps,
         "corpus": json.loads(files.read_text(corpus / "corpus.json"))["settings"],
+        "files": described_settings(out),
     }
     files.write_json(out / "training.json", record)
 

