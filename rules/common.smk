@@ -67,8 +67,9 @@ def adapter_source():
     values = {**config, "adapter": None if source in known else source}
     given = [key for key in ("adapter", *HUB_KEYS) if values.get(key)]
     if given and TARGET_KIND != "hub":
+        other = f"a profile with a target of the hub; {PROFILE} has a {TARGET_KIND} one"
         expected = (
-            f"a profile with a target of the hub; {PROFILE} has a {TARGET_KIND} one"
+            f"{' or '.join(known)}, or {other}" if given[0] == "adapter" else other
         )
         raise UserError("config", given[0], values[given[0]], expected)
     if source == "committed" and not manifest.exists():

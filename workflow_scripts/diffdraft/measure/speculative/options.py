@@ -13,9 +13,11 @@ TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def whole(option: str, text: str, least: int = 1) -> int:
-    """A whole number of at least `least`."""
+    """A whole number of at least `least`, of at most nine digits."""
     if not WHOLE.fullmatch(text.strip()) or int(text) < least:
-        raise UserError(option, "value", repr(text), f"a whole number of at least {least}")
+        raise UserError(
+            option, "value", repr(text), f"a whole number of at least {least}, of at most 9 digits"
+        )
     return int(text)
 
 

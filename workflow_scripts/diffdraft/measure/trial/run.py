@@ -9,6 +9,8 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TextIO
 
+from tqdm import tqdm
+
 from diffdraft.decoding.trace import Trace
 from diffdraft.measure.speculative.protocol import WARMUP_TOKENS
 from diffdraft.measure.trial import report
@@ -72,6 +74,7 @@ def guessed(trace: Trace, new: int) -> list[bool]:
 def in_turns(*arms: Callable[[], Trace]) -> list[list[Trace]]:
     """Traces of every arm, run forwards and then backwards, so that a drift is charged to none."""
     found: list[list[Trace]] = [[] for _ in arms]
-    for place in (*range(len(arms)), *reversed(range(len(arms)))):
+    order = (*range(len(arms)), *reversed(range(len(arms))))
+    for place in tqdm(order, disable=None, unit="run"):
         found[place].append(arms[place]())
     return found
