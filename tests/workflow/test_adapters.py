@@ -68,4 +68,5 @@ def test_decoding_needs_no_corpus_for_adapters_that_are_taken(project):
 
 def test_a_file_of_that_name_is_given_as_a_path(project):
     done = snakemake(project, "--dry-run", "--config", "adapter=./train", "--", *NAMES)
-    assert "error: config: adapter: found ./train; expected a profile with a target" in done.stdout
+    expected = "train or committed, or a profile with a target of the hub"
+    assert f"error: config: adapter: found ./train; expected {expected}" in done.stdout
