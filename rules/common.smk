@@ -65,13 +65,13 @@ def adapter_source():
     known = ("train", "committed")
     source = str(config.get("adapter") or known[manifest.exists()])
     values = {**config, "adapter": None if source in known else source}
-    given = [key for key in ("adapter", *HUB_KEYS) if values.get(key)]
-    if given and TARGET_KIND != "hub":
+    keys = [key for key in ("adapter", *HUB_KEYS) if values.get(key)]
+    if keys and TARGET_KIND != "hub":
         other = f"a profile with a target of the hub; {PROFILE} has a {TARGET_KIND} one"
         expected = (
-            f"{' or '.join(known)}, or {other}" if given[0] == "adapter" else other
+            f"{' or '.join(known)}, or {other}" if keys[0] == "adapter" else other
         )
-        raise UserError("config", given[0], values[given[0]], expected)
+        raise UserError("config", keys[0], values[keys[0]], expected)
     if source == "committed" and not manifest.exists():
         raise UserError("config", "adapter", source, f"{manifest}, which is not there")
     return source

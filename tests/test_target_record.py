@@ -75,8 +75,15 @@ def test_settings_as_recorded(recorded):
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
 def test_the_same_weights_under_other_settings_are_refused(recorded, name):
     files.write_json(recorded / name, {"sliding_window": 1})
-    with pytest.raises(UserError, match=f"{name}: file: .* as conversion.json has it"):
+    with pytest.raises(UserError, match=f"{name}: sha256: found .* as conversion.json has it"):
         check_settings(recorded)
     (recorded / name).unlink()
-    with pytest.raises(UserError, match=f"{name}: file: found nothing there"):
+    with pytest.raises(UserError, match=f"{name}: sha256: found nothing there"):
         check_settings(recorded)
+
+
+@pytest.mark.parametrize("content", [[], {"files": []}, {"files": {"config.json": "mine"}}])
+def test_a_record_of_another_maker_says_nothing_of_settings(recorded, content):
+    (recorded / "conversion.json").unlink()
+    files.write_json(recorded / "training.json", content)
+    check_settings(recorded)

@@ -2,7 +2,7 @@
 
     other_splits.py --positions results/gemma3_270m/rprm/positions_primary.csv
 
-The plan's split comes first in the table, the others have the seeds 0, 1, 2 and so on.
+The plan's own split is `registered`; the others have the seeds 0, 1, 2 and so on.
 """
 
 import argparse
@@ -13,9 +13,10 @@ from tqdm import tqdm
 
 from diffdraft import cli
 from diffdraft.errors import UserError
+from diffdraft.prereg.amendments import load_amended_plan
 from diffdraft.prereg.schema import load_plan
 from diffdraft.rows import read_rows
-from diffdraft.studies.rprm.run import settings_of
+from diffdraft.studies.rprm.run import check_offsets, settings_of
 from diffdraft.studies.rprm.splits import over_splits, summary
 
 
@@ -31,9 +32,12 @@ def main(args: argparse.Namespace) -> None:
     """Print one line for each stratum and comparison."""
     if args.splits < 2:
         raise UserError("--splits", "splits", args.splits, "at least 2")
-    analysis, seeds = settings_of(load_plan(args.plan), args.plan)
+    plan = load_plan(args.plan)
+    analysis, seeds = settings_of(plan, args.plan)
     frame = read_rows(args.positions, "positions")
-    order = tqdm([seeds.split, *range(args.splits)], disable=None, unit="split")
+    check_offsets(frame, [plan, load_amended_plan(args.plan)], args.positions)
+    others = [seed for seed in range(args.splits + 1) if seed != seeds.split][: args.splits]
+    order = tqdm([seeds.split, *others], disable=None, unit="split")
     records = pd.DataFrame(over_splits(frame, analysis, order, args.positions))
     print(summary(records, seeds.split).to_string(index=False, float_format="%.4f"))
 

@@ -8,6 +8,7 @@ import pytest
 
 import analyse_paired_timing
 import analyse_rprm
+import other_splits
 from diffdraft import cli, files
 from tests.studies.plans import PAIRED_TIMING, ROOT, RPRM
 from tests.synthetic import position_table, timing_tables
@@ -44,6 +45,25 @@ def test_analyse_rprm_refuses_in_one_line_and_writes_nothing(tmp_path, capsys):
     assert error.count("\n") == 1
     assert "positions.csv: example_id: found 100 windows; expected at least 512" in error
     assert not (tmp_path / "out").exists()
+
+
+def test_other_splits_prints_a_line_for_each_stratum_and_comparison(tmp_path, capsys):
+    positions = tmp_path / "positions.csv"
+    position_table(512).to_csv(positions, index=False)
+    assert call(other_splits, "--plan", RPRM, "--positions", positions, "--splits", 2) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [
+        [stratum, gain] for stratum in ("FULL", "SCHEDULE") for gain in ("4_vs_1", "6_vs_5")
+    ]
+
+
+def test_other_splits_refuses_too_few_splits_and_a_table_without_the_last_offset(tmp_path, capsys):
+    positions, table = tmp_path / "positions.csv", position_table(512)
+    table[table["offset"] < 8].to_csv(positions, index=False)
+    assert call(other_splits, "--plan", RPRM, "--positions", positions) == 3
+    assert "largest offset: found +7; expected +8" in capsys.readouterr().err
+    assert call(other_splits, "--plan", RPRM, "--positions", positions, "--splits", 1) == 3
+    assert "--splits: splits: found 1; expected at least 2" in capsys.readouterr().err
 
 
 def test_a_table_without_the_last_offset_is_refused(tmp_path, capsys):

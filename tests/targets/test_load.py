@@ -69,7 +69,7 @@ def test_other_settings_than_the_folder_was_made_with_are_refused(folder, tmp_pa
     load_target(tmp_path)
     config = json.loads(files.read_text(tmp_path / "config.json"))
     files.write_json(tmp_path / "config.json", {**config, "rms_norm_eps": 0.001})
-    with pytest.raises(UserError, match=r"config.json: file: .* as training.json has it"):
+    with pytest.raises(UserError, match=r"config.json: sha256: found .* as training.json has it"):
         load_target(tmp_path)
 
 

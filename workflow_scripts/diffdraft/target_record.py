@@ -52,16 +52,22 @@ def described_settings(folder: str | Path) -> dict[str, dict[str, int | str]]:
 def check_settings(folder: str | Path) -> None:
     """Refuse settings and tokenizer other than those that the folder was made with.
 
-    A folder without a record, or of another maker, says nothing of them. Raises `UserError`.
+    A folder without a record says nothing of them, nor has that of another maker a SHA-256 there.
+    Raises `UserError`.
     """
     for record in (Path(folder) / name for name in RECORDS):
         content = files.read_json(record) if record.is_file() else {}
         stated = content.get("files") if isinstance(content, dict) else None
         if not isinstance(stated, dict):
             continue
-        for name in sorted(set(SETTINGS) & set(stated)):
-            path = Path(folder) / name
-            found = files.described(path) if path.is_file() else "nothing there"
-            if found != stated[name]:
-                expected = f"{stated[name]}, as {record.name} has it"
-                raise UserError(path, "file", found, expected, "Make the target again")
+        for name in SETTINGS:
+            said = stated.get(name)
+            if isinstance(said, dict) and "sha256" in said:
+                _check_same(Path(folder) / name, said["sha256"], record)
+
+
+def _check_same(path: Path, stated: str, record: Path) -> None:
+    found = files.sha256_file(path) if path.is_file() else "nothing there"
+    if found != stated:
+        expected = f"{stated}, as {record.name} has it"
+        raise UserError(path, "sha256", found, expected, "Make the target again")

@@ -12,7 +12,7 @@ import pandas as pd
 from diffdraft.stats.auroc import log_losses, spearman
 from diffdraft.stats.bootstrap import ClusterBootstrap, Interval, interval
 from diffdraft.studies.rprm import models, tables
-from diffdraft.studies.rprm.models import MODELS, Prediction
+from diffdraft.studies.rprm.models import COMPARISONS, MODELS, Prediction
 from diffdraft.studies.rprm.settings import RprmAnalysis, RprmSeeds
 from diffdraft.studies.rprm.strata import Part, Stratum, load_strata
 
@@ -113,7 +113,7 @@ def _comparisons(
     auroc = {number: scored[key]["auroc"] for number, key in keys.items()}
     by_loss = ClusterBootstrap.draw(test.windows, analysis.resamples, seeds.bootstrap_log_loss)
     out: Json = {}
-    for better, worse in (("4", "1"), ("6", "5")):
+    for better, worse in COMPARISONS:
         gain_R = by_auroc.aurocs(test.accepted_N, p_N[better]) - by_auroc.aurocs(
             test.accepted_N, p_N[worse]
         )

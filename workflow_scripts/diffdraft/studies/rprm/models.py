@@ -37,6 +37,8 @@ MODELS = {
     "6_progress_existing_uncertainty": Model(True, (GAP, UNCERTAINTY)),
     "8_progress_teacher_entropy": Model(True, (TEACHER,)),
 }
+# By their numbers: what entropy adds to the offset, and to offset and gap.
+COMPARISONS = (("4", "1"), ("6", "5"))
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 import pandas as pd
 
 from diffdraft.stats.auroc import auroc
-from diffdraft.studies.rprm.models import MODELS, predict
+from diffdraft.studies.rprm.models import COMPARISONS, MODELS, predict
 from diffdraft.studies.rprm.settings import RprmAnalysis
 from diffdraft.studies.rprm.strata import Stratum, load_strata
 
-COMPARISONS = (("4", "1"), ("6", "5"))  # entropy beyond the offset; beyond offset and gap
 QUANTILES = (0.05, 0.5, 0.95)
 
 
